@@ -86,11 +86,11 @@ Result<ModelTimes> bench(const Options& options, const TableModel& model, int th
   }
   FETTLE_TRY(const Model loaded, Model::load(libraries.untuned));
   FETTLE_TRY(const std::vector<NamedTensor> inputs, table_inputs(model, loaded, 1));
-  FETTLE_TRY(const std::vector<NamedTensor> outputs, loaded.make_outputs());
 
   if (options.wants("memory")) {
-    FETTLE_TRY(const PeakMemory peak, measure_peak_memory(libraries.tuned.empty() ? libraries.untuned : libraries.tuned,
-                                                          model.file, threads, inputs, outputs, folder));
+    FETTLE_TRY(const PeakMemory peak,
+               measure_peak_memory(libraries.tuned.empty() ? libraries.untuned : libraries.tuned, model.file, threads,
+                                   inputs, loaded.outputs().size(), folder));
     constexpr double kMebi = 1 << 20;
     report.add(row("peak memory"), peak.fettle_bytes / kMebi, "MiB");
     report.add(row("peak memory, ONNX Runtime"), peak.onnxruntime_bytes / kMebi, "MiB");

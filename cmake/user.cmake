@@ -37,7 +37,6 @@ target_link_libraries(fettle::fettle INTERFACE
   $<JOIN:$<FILTER:$<TARGET_PROPERTY:fettle_import_lld,INTERFACE_LINK_LIBRARIES>,EXCLUDE,^fettle::>, > $<JOIN:$<TARGET_PROPERTY:fettle_import_llvm,INTERFACE_LINK_LIBRARIES>, >
   $<JOIN:$<TARGET_PROPERTY:fettle_import_sqlite,INTERFACE_LINK_LIBRARIES>, > $<JOIN:$<TARGET_PROPERTY:fettle_import_xgboost,INTERFACE_LINK_LIBRARIES>, >
   $<JOIN:$<TARGET_PROPERTY:fettle_import_grpc,INTERFACE_LINK_LIBRARIES>, > $<JOIN:$<TARGET_PROPERTY:fettle_import_protobuf,INTERFACE_LINK_LIBRARIES>, >
-  $<JOIN:$<TARGET_PROPERTY:fettle_import_opencl,INTERFACE_LINK_LIBRARIES>, >
   fmt::fmt tl::expected Threads::Threads \${CMAKE_DL_LIBS})
 set(fettle_WORKER $<TARGET_FILE:fettle-worker>)
 ")

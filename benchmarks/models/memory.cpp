@@ -30,7 +30,7 @@ Result<double> peak_of(const std::string& command) {
 }  // namespace
 
 Result<PeakMemory> measure_peak_memory(const std::string& library, const std::string& model, int threads,
-                                       const std::vector<NamedTensor>& inputs, const std::vector<NamedTensor>& outputs,
+                                       const std::vector<NamedTensor>& inputs, size_t n_outputs,
                                        const std::string& folder) {
   FETTLE_TRY(const PeerPaths paths, find_peer_paths());
   const std::string script =
@@ -41,11 +41,9 @@ Result<PeakMemory> measure_peak_memory(const std::string& library, const std::st
     FETTLE_TRY_VOID(write_npy(file, inputs[i].tensor));
     arguments += " '" + file + "'";
   }
-  std::string sizes;
-  for (const NamedTensor& output : outputs) sizes += fmt::format(" output={}", output.tensor.n_bytes());
   PeakMemory peak;
-  FETTLE_TRY(peak.fettle_bytes, peak_of(fmt::format("'{}' '{}' fettle '{}' {}{}{}", paths.python, script, library,
-                                                    threads, arguments, sizes)));
+  FETTLE_TRY(peak.fettle_bytes, peak_of(fmt::format("'{}' '{}' fettle '{}' {}{} outputs={}", paths.python, script,
+                                                    library, threads, arguments, n_outputs)));
   FETTLE_TRY(peak.onnxruntime_bytes,
              peak_of(fmt::format("'{}' '{}' onnxruntime '{}' {}{}", paths.python, script, model, threads, arguments)));
   return peak;

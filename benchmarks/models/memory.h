@@ -17,7 +17,7 @@ struct PeakMemory {
 /// Loads and runs the library and the ONNX file it was made from, one after the other. `folder` takes the inputs.
 /// Errors: E708 a process failed.
 Result<PeakMemory> measure_peak_memory(const std::string& library, const std::string& model, int threads,
-                                       const std::vector<NamedTensor>& inputs, const std::vector<NamedTensor>& outputs,
+                                       const std::vector<NamedTensor>& inputs, size_t n_outputs,
                                        const std::string& folder);
 
 }  // namespace fettle::bench

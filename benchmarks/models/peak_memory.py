@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """The peak of resident memory that running a model takes: loading it and three runs, in a process of its own.
 
-    peak_memory.py fettle OUT.so THREADS INPUT.npy... output=BYTES...     a compiled model, through its C interface
+    peak_memory.py fettle OUT.so THREADS INPUT.npy... outputs=N           a compiled model, through its C interface
     peak_memory.py onnxruntime MODEL.onnx THREADS INPUT.npy...
 
-Inputs, and the sizes of outputs, in the order of the model's.
+Inputs in the order of the model's; outputs lie in memory of the model's own.
 
 Prints one JSON object: {"peak_bytes": P, "baseline_bytes": B}. The baseline is the same for both: the interpreter, numpy
 and the inputs, before the engine or the library is loaded. Pages of mapped files count, as the kernel counts them.
@@ -24,21 +24,41 @@ def status_bytes(field):
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(field + ":"))
 
 
-def addresses(arrays):
-    return (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+class Tensor(ctypes.Structure):  # FettleTensor of model_api.h
+    _fields_ = [("struct_bytes", ctypes.c_uint32), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
+                ("device", ctypes.c_int32 * 3), ("name", ctypes.c_char_p), ("data", ctypes.c_void_p),
+                ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("axis_names", ctypes.c_void_p),
+                ("capacity_bytes", ctypes.c_int64)]
 
 
-def run_fettle(path, threads, inputs, output_bytes):
+class Options(ctypes.Structure):  # FettleOptions
+    _fields_ = [("struct_bytes", ctypes.c_uint32), ("threads", ctypes.c_int32), ("rest", ctypes.c_int32 * 4),
+                ("host_team", ctypes.c_void_p)]
+
+
+ABI_VERSION = 3
+DTYPES = {"bool": 1, "int8": 2, "uint8": 3, "int16": 4, "uint16": 5, "int32": 6, "uint32": 7, "int64": 8, "uint64": 9,
+          "float16": 10, "float32": 12, "float64": 13}  # FettleDtype
+
+
+def run_fettle(path, threads, inputs, n_outputs):
     library = ctypes.CDLL(path)
-    library.fettle_model_create.restype = ctypes.c_void_p
-    library.fettle_model_run.argtypes = [ctypes.c_void_p] * 3
-    model = library.fettle_model_create(ctypes.c_int32(threads))
-    if not model:
-        sys.exit(f"{path}: no model can be made")
-    outputs = [np.empty(n, np.uint8) for n in output_bytes]
-    for _ in range(RUNS):
-        if library.fettle_model_run(model, addresses(inputs), addresses(outputs)) != 0:
-            sys.exit(f"{path}: the run failed")
+    for name, arguments, result in [("open", [ctypes.c_uint32, ctypes.c_void_p], ctypes.c_void_p),
+                                    ("create_context", [ctypes.c_void_p], ctypes.c_void_p),
+                                    ("run", [ctypes.c_void_p] * 3, ctypes.c_int32),
+                                    ("error", [ctypes.c_void_p], ctypes.c_char_p)]:
+        function = library[f"fettle_model_{name}"]
+        function.argtypes, function.restype = arguments, result
+    options = Options(struct_bytes=ctypes.sizeof(Options), threads=threads)
+    context = library["fettle_model_create_context"](library["fettle_model_open"](ABI_VERSION, ctypes.byref(options)))
+    shapes = [(ctypes.c_int64 * max(array.ndim, 1))(*array.shape) for array in inputs]
+    given = (Tensor * len(inputs))(*(Tensor(struct_bytes=ctypes.sizeof(Tensor), dtype=DTYPES[array.dtype.name],
+                                            rank=array.ndim, data=array.ctypes.data, shape=ctypes.addressof(shape))
+                                     for array, shape in zip(inputs, shapes)))
+    outputs = (Tensor * n_outputs)(*(Tensor(struct_bytes=ctypes.sizeof(Tensor)) for _ in range(n_outputs)))
+    for _ in range(RUNS if context else 1):
+        if not context or library["fettle_model_run"](context, given, outputs) != 0:
+            sys.exit(f"{path}: {library['fettle_model_error'](context).decode()}")
 
 
 def run_onnxruntime(path, threads, inputs):
@@ -55,11 +75,11 @@ def run_onnxruntime(path, threads, inputs):
 
 def main():
     engine, path, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    sizes = [int(a.removeprefix("output=")) for a in sys.argv[4:] if a.startswith("output=")]
-    inputs = [np.load(a) for a in sys.argv[4:] if not a.startswith("output=")]
+    n_outputs = sum(int(a.removeprefix("outputs=")) for a in sys.argv[4:] if a.startswith("outputs="))
+    inputs = [np.load(a) for a in sys.argv[4:] if not a.startswith("outputs=")]
     baseline = status_bytes("VmRSS")
     if engine == "fettle":
-        run_fettle(path, threads, inputs, sizes)
+        run_fettle(path, threads, inputs, n_outputs)
     else:
         run_onnxruntime(path, threads, inputs)
     print(json.dumps({"peak_bytes": status_bytes("VmHWM"), "baseline_bytes": baseline}))

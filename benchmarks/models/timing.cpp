@@ -23,7 +23,7 @@ int64_t anonymous_bytes() {
 
 /// A library with outputs to write into.
 struct Loaded {
-  Model model;
+  ModelContext context;
   std::vector<NamedTensor> outputs;
   double extra_bytes = 0;  // anonymous memory that loading it and one run took, beyond its arena
 };
@@ -32,16 +32,17 @@ Result<Loaded> load(const std::string& path, const std::vector<NamedTensor>& inp
   FettleOptions options{};
   options.threads = threads;
   const int64_t before = anonymous_bytes();
-  FETTLE_TRY(Model model, Model::load(path, options));
-  FETTLE_TRY(std::vector<NamedTensor> outputs, model.make_outputs());
-  FETTLE_TRY_VOID(model.run_into(inputs, outputs));
+  FETTLE_TRY(const Model model, Model::load(path, options));
+  FETTLE_TRY(ModelContext context, model.make_context());
+  FETTLE_TRY(std::vector<NamedTensor> outputs, context.make_outputs(inputs));
+  FETTLE_TRY_VOID(context.run_into(inputs, outputs));
   const auto extra = static_cast<double>(anonymous_bytes() - before - model.info().arena_bytes);
-  return Loaded{std::move(model), std::move(outputs), extra};
+  return Loaded{std::move(context), std::move(outputs), extra};
 }
 
 /// The share of a run's time in which no kernel runs, by the median over runs; clocks are read around each kernel.
 Result<double> outside_kernels(Loaded& loaded, const std::vector<NamedTensor>& inputs, double seconds) {
-  Profiler profiler(loaded.model);
+  Profiler profiler(loaded.context);
   const auto in_kernels = [&] {
     int64_t sum = 0;
     for (const KernelTime& kernel : profiler.times()) sum += kernel.total_ns;
@@ -52,7 +53,7 @@ Result<double> outside_kernels(Loaded& loaded, const std::vector<NamedTensor>& i
   while (shares.size() < 20 || (std::chrono::steady_clock::now() - start).count() < seconds * 1e9) {
     const int64_t before = in_kernels();
     const auto begin = std::chrono::steady_clock::now();
-    FETTLE_TRY_VOID(loaded.model.run_into(inputs, loaded.outputs));
+    FETTLE_TRY_VOID(loaded.context.run_into(inputs, loaded.outputs));
     const auto run = static_cast<double>((std::chrono::steady_clock::now() - begin).count());
     shares.push_back(1 - static_cast<double>(in_kernels() - before) / run);
   }
@@ -86,7 +87,7 @@ Result<ModelTimes> time_libraries(const ModelLibraries& libraries, const std::ve
   std::vector<Contender> contenders;
   for (Loaded& library : loaded)
     contenders.push_back({.name = contenders.empty() ? "untuned" : "tuned",
-                          .run = [&library, &inputs] { (void)library.model.run_into(inputs, library.outputs); }});
+                          .run = [&library, &inputs] { (void)library.context.run_into(inputs, library.outputs); }});
   for (ModelPeer* engine : {&onnxruntime, &openvino})
     contenders.push_back(
         {.name = engine->name(), .run = {}, .timed = [engine](int runs) { return engine->mean_time_ns(runs); }});

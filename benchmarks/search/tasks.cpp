@@ -121,7 +121,8 @@ SearchTask pool(int64_t size, int64_t channels, int64_t kernel, int64_t stride) 
 SearchTask softmax(int64_t rows, int64_t n) {
   const te::Tensor x = te::placeholder({rows, n}, kF32, "X");
   const te::ReduceAxis k = te::reduce_axis(n, "k"), l = te::reduce_axis(n, "l");
-  const te::Tensor m = te::compute({rows}, [&](const Indices& i) { return te::max(x(i[0], k), {k}); }, "M", {"i"});
+  const te::Tensor m =
+      te::compute({rows}, [&](const Indices& i) { return te::ordered_max(x(i[0], k), {k}); }, "M", {"i"});
   const te::Tensor e = te::compute({rows, n}, [&](const Indices& i) { return exp(x(i) - m(i[0])); }, "E", {"i", "j"});
   const te::Tensor s = te::compute({rows}, [&](const Indices& i) { return te::sum(e(i[0], l), {l}); }, "S", {"i"});
   const te::Tensor y = te::compute({rows, n}, [&](const Indices& i) { return e(i) / s(i[0]); }, "Y", {"i", "j"});
@@ -169,8 +170,8 @@ SearchTask attention(int64_t heads, int64_t n, int64_t d) {
   const te::Tensor s =
       te::compute({heads, n, n}, [&](const Indices& i) { return te::sum(q(i[0], i[1], c) * k(i[0], i[2], c), {c}); },
                   "S", {"h", "i", "j"});
-  const te::Tensor m =
-      te::compute({heads, n}, [&](const Indices& i) { return te::max(s(i[0], i[1], j1), {j1}); }, "M", {"h", "i"});
+  const te::Tensor m = te::compute(
+      {heads, n}, [&](const Indices& i) { return te::ordered_max(s(i[0], i[1], j1), {j1}); }, "M", {"h", "i"});
   const te::Tensor e =
       te::compute({heads, n, n}, [&](const Indices& i) { return exp(s(i) - m(i[0], i[1])); }, "E", {"h", "i", "j"});
   const te::Tensor t =

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
-#include <mutex>
+#include <atomic>
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
@@ -13,13 +12,21 @@
 
 #include "binding.h"
 #include "driver/open.h"
+#include "runtime/dtype.h"
 
 namespace fettle::python {
 namespace {
 
 struct PyModel {
   Model model;
-  std::mutex mutex;
+};
+
+struct PyModelContext {
+  ModelContext context;
+  std::atomic<bool> used{false};  // by another thread, which has let go of the interpreter
+  // Of the call that was begun.
+  nb::object given;
+  std::vector<FettleTensor> outputs;
 };
 
 // In the order of FettleDtype; those between are not numpy's.
@@ -40,61 +47,221 @@ FettleDtype type_of(const std::string& name) {
   raise(ErrorCode::E705, "models have no " + name);
 }
 
+ModelStates outputs_to_inputs(const std::map<std::string, std::string>& given) {
+  ModelStates states;
+  for (const auto& [past, present] : given)
+    if (!states.emplace(present, past).second) raise(ErrorCode::E704, "two states end in it", present);
+  return states;
+}
+
+OpenSizes open_sizes(const std::map<std::string, std::map<std::string, int64_t>>& given) {
+  OpenSizes sizes;
+  for (const auto& [name, facts] : given) {
+    SizeFacts& made = sizes[name];
+    for (const auto& [fact, value] : facts) {
+      std::optional<int64_t>* place = fact == "min"        ? &made.min
+                                      : fact == "max"      ? &made.max
+                                      : fact == "multiple" ? &made.divisor
+                                      : fact == "tune_at"  ? &made.typical
+                                                           : nullptr;
+      if (!place)
+        raise(ErrorCode::E709, fmt::format("a size has min, max, multiple and tune_at, but no \"{}\"", fact), name);
+      if (value < (fact == "multiple" || fact == "tune_at")) raise(ErrorCode::E709, fact + " is too small", name);
+      *place = value;
+    }
+  }
+  return sizes;
+}
+
 nb::list describe(std::span<const FettleTensor> tensors) {
   nb::list list;
   for (const FettleTensor& t : tensors) {
     nb::list shape;
-    for (int32_t d = 0; d < t.rank; ++d) shape.append(t.shape[d]);
+    for (int32_t d = 0; d < t.rank; ++d) {
+      if (t.shape[d] >= 0)
+        shape.append(t.shape[d]);
+      else if (t.axis_names && t.axis_names[d])
+        shape.append(std::string(t.axis_names[d]));
+      else
+        shape.append(nb::none());
+    }
     list.append(nb::make_tuple(std::string(t.name), std::string(name_of(t.dtype)), nb::tuple(shape)));
   }
   return list;
 }
 
-using InputArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+using InputArray = nb::ndarray<nb::ro, nb::device::cpu>;
 
-// inputs: (name, dtype, array). Outputs: (name, dtype, shape, bytes).
-nb::list run(PyModel& self, nb::list given) {
-  std::vector<NamedTensor> inputs;
-  for (nb::handle item : given) {
-    const auto array = nb::cast<InputArray>(item[2]);
-    std::vector<int64_t> shape;
-    for (size_t d = 0; d < array.ndim(); ++d) shape.push_back(static_cast<int64_t>(array.shape(d)));
-    Tensor tensor = take(Tensor::make(type_of(nb::cast<std::string>(item[1])), shape));
-    if (static_cast<int64_t>(array.nbytes()) != tensor.n_bytes()) raise(ErrorCode::E705, "an array of another type");
-    if (tensor.n_bytes() > 0) std::memcpy(tensor.data(), array.data(), array.nbytes());
-    inputs.push_back({nb::cast<std::string>(item[0]), std::move(tensor)});
+/// numpy's arrays as the runtime takes them, wherever and however they lie.
+class Given {
+ public:
+  /// given: (name, dtype, array) of each.
+  explicit Given(nb::list given) {
+    const size_t count = nb::len(given);
+    arrays_.reserve(count);
+    names_.reserve(count);
+    extents_.reserve(2 * count);
+    for (nb::handle item : given) {
+      const InputArray& array = arrays_.emplace_back(nb::cast<InputArray>(item[2]));
+      FettleTensor tensor{};
+      tensor.struct_bytes = sizeof tensor;
+      tensor.dtype = type_of(nb::cast<std::string>(item[1]));
+      if (static_cast<int64_t>(array.itemsize()) != dtype_bytes(tensor.dtype))
+        raise(ErrorCode::E705, "an array of another type");
+      tensor.rank = static_cast<int32_t>(array.ndim());
+      tensor.name = names_.emplace_back(nb::cast<std::string>(item[0])).c_str();
+      tensor.data = const_cast<void*>(array.data());
+      std::vector<int64_t>&shape = extents_.emplace_back(), &strides = extents_.emplace_back();
+      for (size_t d = 0; d < array.ndim(); ++d) {
+        shape.push_back(static_cast<int64_t>(array.shape(d)));
+        strides.push_back(static_cast<int64_t>(array.stride(d)));
+      }
+      tensor.shape = shape.data();
+      tensor.strides = strides.data();
+      tensors_.push_back(tensor);
+    }
   }
-  Result<std::vector<NamedTensor>> outputs;
-  {
-    nb::gil_scoped_release released;
-    const std::lock_guard lock(self.mutex);
-    outputs = self.model.run(inputs);
-  }
+
+  std::span<const FettleTensor> tensors() const { return tensors_; }
+
+ private:
+  std::vector<InputArray> arrays_;
+  std::vector<std::string> names_;
+  std::vector<std::vector<int64_t>> extents_;
+  std::vector<FettleTensor> tensors_;
+};
+
+/// One a model's output, without data: the context's memory is copied from.
+std::vector<FettleTensor> blank_outputs(const Model& model) { return {model.outputs().begin(), model.outputs().end()}; }
+
+/// (name, dtype, shape, bytes)
+nb::tuple copied(const FettleTensor& tensor) {
+  nb::list shape;
+  for (int32_t d = 0; d < tensor.rank; ++d) shape.append(tensor.shape[d]);
+  return nb::make_tuple(std::string(tensor.name), std::string(name_of(tensor.dtype)), nb::tuple(shape),
+                        nb::bytearray(tensor.data, static_cast<size_t>(fettle_tensor_bytes(&tensor))));
+}
+
+/// Of each output; what a state takes is not among them: it is strided, and the context's.
+nb::list copied(const std::vector<FettleTensor>& outputs) {
   nb::list list;
-  for (const NamedTensor& out : take(std::move(outputs)))
-    list.append(nb::make_tuple(
-        out.name, std::string(name_of(out.tensor.dtype())), out.tensor.shape(),
-        nb::bytes(static_cast<const char*>(out.tensor.data()), static_cast<size_t>(out.tensor.n_bytes()))));
+  for (const FettleTensor& output : outputs)
+    if (output.strides == nullptr) list.append(copied(output));
   return list;
+}
+
+nb::list run_model(PyModel& self, nb::list arrays) {
+  const Given given(std::move(arrays));
+  nb::list results;
+  const nb::gil_scoped_release released;
+  Result<> done = self.model.in_context([&](ModelContext& context) -> Result<> {
+    std::vector<FettleTensor> outputs = blank_outputs(self.model);
+    FETTLE_TRY_VOID(context.run_on(given.tensors(), outputs));
+    const nb::gil_scoped_acquire acquired;
+    results = copied(outputs);
+    return {};
+  });
+  const nb::gil_scoped_acquire acquired;
+  take(std::move(done));
+  return results;
+}
+
+/// Keeps other threads from a context.
+class Use {
+ public:
+  explicit Use(PyModelContext& context) : used_(context.used) {
+    if (used_.exchange(true)) raise(ErrorCode::E710, "the context is being used by another thread; make one for each");
+  }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  ~Use() { used_ = false; }
+
+ private:
+  std::atomic<bool>& used_;
+};
+
+nb::list run_context(PyModelContext& self, nb::list arrays) {
+  const Use use(self);
+  const Given given(std::move(arrays));
+  std::vector<FettleTensor> outputs = blank_outputs(self.context.model());
+  Result<> done;
+  {
+    const nb::gil_scoped_release released;
+    done = self.context.run_on(given.tensors(), outputs);
+  }
+  take(std::move(done));
+  return copied(outputs);
+}
+
+void begin(PyModelContext& self, nb::list arrays) {
+  const Use use(self);
+  const Given given(arrays);
+  std::vector<FettleTensor> outputs = blank_outputs(self.context.model());
+  take(self.context.begin(given.tensors(), outputs));
+  self.outputs = std::move(outputs);  // its memory stays where it is
+  self.given = std::move(arrays);
+}
+
+nb::list wait(PyModelContext& self) {
+  Result<> done;
+  {
+    const nb::gil_scoped_release released;
+    done = self.context.wait();
+  }
+  self.given.reset();
+  take(std::move(done));
+  return copied(self.outputs);
 }
 
 }  // namespace
 
 void bind_models(nb::module_& m) {
+  nb::class_<PyModelContext>(m, "ContextBase")
+      .def("_run", &run_context)
+      .def("_begin", &begin)
+      .def("_wait", &wait)
+      .def("_cancel", [](PyModelContext& c) { c.context.cancel(); })
+      .def("_state",
+           [](PyModelContext& c, const std::string& name) {
+             const Use use(c);
+             const Tensor tensor = take(c.context.state(name));
+             return copied(view_of(name.c_str(), tensor));
+           })
+      .def("_set_state",
+           [](PyModelContext& c, const std::string& name, nb::list array) {
+             const Use use(c);
+             const Given given(std::move(array));
+             take(c.context.set_state(name, given.tensors()[0]));
+           })
+      .def("_reset_states", [](PyModelContext& c) {
+        const Use use(c);
+        take(c.context.reset_states());
+      });
   nb::class_<PyModel>(m, "ModelBase")
       .def_prop_ro(
-          "inputs", [](const PyModel& p) { return describe(p.model.inputs()); }, "(name, dtype, shape) of each.")
+          "inputs", [](const PyModel& p) { return describe(p.model.inputs()); },
+          "(name, dtype, shape) of each; an open extent is the text that it has in the model, or None.")
       .def_prop_ro("outputs", [](const PyModel& p) { return describe(p.model.outputs()); })
-      .def("_run", &run);
+      .def("_run", &run_model)
+      .def("_context", [](const PyModel& p) {
+        return std::unique_ptr<PyModelContext>(new PyModelContext{take(p.model.make_context()), {}, {}, {}});
+      });
   m.def(
       "_open_model",
-      [](const std::string& path, const InputShapes& shapes, int threads, const std::string& database) {
+      [](const std::string& path, const InputShapes& shapes, int threads, const std::string& database,
+         const std::map<std::string, std::map<std::string, int64_t>>& sizes,
+         const std::map<std::string, std::string>& states) {
         on_owner_thread();
         if (threads < 0 || threads > 1024) raise(ErrorCode::E709, "threads are 0 … 1024");
-        Model model = take(open_model(path, {.threads = threads, .shapes = shapes, .database = database}));
-        return std::unique_ptr<PyModel>(new PyModel{std::move(model), {}});
+        return std::unique_ptr<PyModel>(
+            new PyModel{take(open_model(path, {.threads = threads,
+                                               .shapes = shapes,
+                                               .database = database,
+                                               .sizes = open_sizes(sizes),
+                                               .states = outputs_to_inputs(states)}))});
       },
-      nb::arg("path"), nb::arg("shapes"), nb::arg("threads"), nb::arg("database"));
+      nb::arg("path"), nb::arg("shapes"), nb::arg("threads"), nb::arg("database"), nb::arg("sizes"),
+      nb::arg("states"));
 }
 
 }  // namespace fettle::python

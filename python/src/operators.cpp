@@ -23,11 +23,19 @@ struct PyOperator {
   int max_inputs = -1;
 };
 
+nb::object from_dims(const std::vector<Dim>& dims) {
+  nb::list list;
+  for (const Dim& d : dims) list.append(d.is_number() ? nb::cast(d.value()) : nb::cast(d.to_string()));
+  return list;
+}
+
 nb::object to_python(const AttrValue& value) {
   return std::visit(
       [](const auto& v) -> nb::object {
         if constexpr (std::is_same_v<std::decay_t<decltype(v)>, ConstantTensor>)
           raise(ErrorCode::E606, "an attribute is a tensor, which functions are not given");
+        else if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::vector<Dim>>)
+          return from_dims(v);
         else
           return nb::cast(v);
       },

@@ -160,6 +160,7 @@ class PadLaneCheck : public GuardedWalk {
           case BinaryOp::kSub:
           case BinaryOp::kMin:
           case BinaryOp::kMax:
+          case BinaryOp::kOrderedMax:
             return is_zero_there(n->a) && is_zero_there(n->b);
           case BinaryOp::kDiv:
             return is_zero_there(n->a) && n->b.kind() == ExprKind::kFloatImm && !is_const_zero(n->b);

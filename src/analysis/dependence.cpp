@@ -2,12 +2,9 @@
 
 #include <algorithm>
 
-#include "analysis/block_checks.h"
 #include "analysis/touched_regions.h"
 #include "arith/affine_map.h"
-#include "arith/plain_map.h"
 #include "base/checks.h"
-#include "ir/path.h"
 
 namespace fettle {
 namespace {

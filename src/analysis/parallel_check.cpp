@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "analysis/block_checks.h"
 #include "analysis/touched_regions.h"
 #include "base/checks.h"
 #include "ir/annotations.h"

@@ -1,7 +1,6 @@
 #include "arith/analyzer.h"
 
 #include "arith/simplifier.h"
-#include "base/check.h"
 
 namespace fettle {
 

@@ -1,7 +1,6 @@
 #include "arith/int_eval.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/check.h"
 #include "ir/visit.h"

@@ -1,6 +1,5 @@
 #include "arith/plain_map.h"
 
-#include <algorithm>
 #include <functional>
 
 #include "ir/query.h"

@@ -51,9 +51,10 @@ Result<Report> bench_model(const Options& options) {
     return fail(ErrorCode::E709, "'" + options.seconds_text + "' is no duration such as 10s", "--time");
   if (!options.against.empty() && is_library_path(options.model))
     return fail(ErrorCode::E709, "other engines need the ONNX file, not a compiled model", "--against");
-  FETTLE_TRY(Model model, open_model(options.model, {options.threads, options.shapes,
-                                                     database_to_read(options.database), progress, options.pin}));
-  FETTLE_TRY(const std::vector<NamedTensor> inputs, random_inputs(model, options.seed));
+  FETTLE_TRY(const Model model, open_model(options.model, {options.threads, options.shapes,
+                                                           database_to_read(options.database), progress, options.pin}));
+  FETTLE_TRY(const std::vector<NamedTensor> inputs, random_inputs(model, options.seed, options.shapes));
+  FETTLE_TRY(ModelContext context, model.make_context());
   const int threads = options.threads > 0 ? options.threads : model.info().default_threads;
 
   FETTLE_TRY(const TemporaryFolder folder, TemporaryFolder::make());
@@ -62,7 +63,7 @@ Result<Report> bench_model(const Options& options) {
     FETTLE_TRY(bench::ModelPeer peer, start_peer(name, options.model, threads, inputs, folder.path()));
     peers.push_back(std::move(peer));
   }
-  std::vector<TimedWork> works{timed_model("fettle", model, inputs)};
+  std::vector<TimedWork> works{timed_model("fettle", context, inputs)};
   for (bench::ModelPeer& peer : peers) works.push_back(timed_peer(peer));
   FETTLE_TRY(const std::vector<Latency> latencies, time_interleaved(works, {.seconds = seconds}));
 
@@ -76,7 +77,7 @@ Result<Report> bench_model(const Options& options) {
 
   if (options.profile) {
     std::string table;
-    FETTLE_TRY(const std::vector<KernelTime> times, profile_model(model, inputs, 20, &table));
+    FETTLE_TRY(const std::vector<KernelTime> times, profile_model(context, inputs, 20, &table));
     report.text += "\n" + table;
     report.json["profile"] = nlohmann::json::array();
     for (const KernelTime& kernel : times)

@@ -6,7 +6,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <exception>
 
 #include "base/version.h"
 #include "cli/command.h"

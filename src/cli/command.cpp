@@ -52,6 +52,68 @@ void add_shapes(App* app, InputShapes* shapes) {
       ->one_at_a_time();
 }
 
+namespace {
+
+// "1..64:8": the ends and what divides it, each of which may be left out but for "..".
+bool parse_range(const std::string& text, SizeFacts* facts) {
+  const size_t dots = text.find(".."), colon = text.find(':');
+  if (dots == std::string::npos || (colon != std::string::npos && colon < dots)) return false;
+  const auto number = [](const std::string& digits, std::optional<int64_t>* value) {
+    std::vector<int64_t> dims;
+    if (digits.empty()) return true;
+    if (!parse_dims(digits, &dims) || dims.size() != 1) return false;
+    *value = dims[0];
+    return true;
+  };
+  const size_t end = colon == std::string::npos ? text.size() : colon;
+  return number(text.substr(0, dots), &facts->min) && number(text.substr(dots + 2, end - dots - 2), &facts->max) &&
+         (colon == std::string::npos ||
+          (number(text.substr(colon + 1), &facts->divisor) && facts->divisor.value_or(0) > 0));
+}
+
+}  // namespace
+
+void add_sizes(App* app, OpenSizes* sizes) {
+  app->add_option_function(
+         "--range",
+         [sizes](const std::string& text) -> std::string {
+           std::string name, value;
+           if (!parse_assignment(text, &name, &value) || !parse_range(value, &(*sizes)[name]))
+             return "'" + text + "' is not of the form SIZE=MIN..MAX or SIZE=MIN..MAX:MULTIPLE";
+           return "";
+         },
+         "what a size that the model leaves open can be; may be repeated")
+      ->type_name("SIZE=MIN..MAX[:MULTIPLE]")
+      ->one_at_a_time();
+  app->add_option_function(
+         "--tune-at",
+         [sizes](const std::string& text) -> std::string {
+           std::string name, value;
+           std::vector<int64_t> dims;
+           if (!parse_assignment(text, &name, &value) || !parse_dims(value, &dims) || dims.size() != 1 || dims[0] < 1)
+             return "'" + text + "' is not of the form SIZE=N";
+           (*sizes)[name].typical = dims[0];
+           return "";
+         },
+         "the value of an open size that kernels are made, and tuned, for; may be repeated")
+      ->type_name("SIZE=N")
+      ->one_at_a_time();
+}
+
+void add_states(App* app, ModelStates* states) {
+  app->add_option_function(
+         "--state",
+         [states](const std::string& text) -> std::string {
+           std::string past, present;
+           if (!parse_assignment(text, &past, &present)) return "'" + text + "' is not of the form PAST=PRESENT";
+           if (!states->emplace(present, past).second) return "'" + present + "' is given twice";
+           return "";
+         },
+         "an input that is what the call before left in an output; may be repeated. Its room is the end of its --range")
+      ->type_name("PAST=PRESENT")
+      ->one_at_a_time();
+}
+
 void add_max_error(App* app, double* max_error) {
   app->add_option("--max-error", *max_error,
                   "no schedule whose algorithm may err by more, in the worst case, in units of the type's epsilon; 100 "
@@ -108,17 +170,11 @@ bool parse_assignment(const std::string& text, std::string* name, std::string* v
   return true;
 }
 
-nlohmann::json provenance_json(const Provenance& provenance) {
-  nlohmann::json made = nlohmann::json::array();
-  for (const Origin& origin : provenance) made.push_back({{"op", origin.op}, {"name", origin.name}});
-  return made;
-}
-
-nlohmann::json origins_json(std::string_view lines) {
-  nlohmann::json made = nlohmann::json::array();
-  for (const KernelOrigin& origin : split_origins(lines)) made.push_back({{"op", origin.op}, {"name", origin.name}});
-  return made;
-}
+static constexpr auto origin_json = [](const auto& origin) -> nlohmann::json {
+  return {{"op", origin.op}, {"name", origin.name}};
+};
+nlohmann::json provenance_json(const Provenance& provenance) { return json_list(provenance, origin_json); }
+nlohmann::json origins_json(std::string_view lines) { return json_list(split_origins(lines), origin_json); }
 
 void progress(const std::string& line) { fmt::print(stderr, "{}\n", line); }
 

@@ -2,7 +2,6 @@
 // What subcommands share: their options' spelling, where output goes, how they end.
 
 #include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -57,6 +56,10 @@ Result<> write_tuning_report(const std::shared_ptr<Database>& database, const Gr
 App* add_subcommand(App& app, const std::string& name, const std::string& what, const std::string& example, bool* json);
 /// --shape NAME=D0,D1,… (repeatable). E709 wrong form is a usage error (status 2).
 void add_shapes(App* app, InputShapes* shapes);
+/// --range and --tune-at: of the sizes that --shape leaves open.
+void add_sizes(App* app, OpenSizes* sizes);
+/// --state PAST=PRESENT.
+void add_states(App* app, ModelStates* states);
 /// --max-error EPSILONS: of what a schedule's algorithm adds (schedule/reformulation.h); no limit unless given.
 void add_max_error(App* app, double* max_error);
 /// --workload-equality NAME, one of the first `modes` of workload_equality_names().
@@ -71,6 +74,13 @@ bool parse_seconds(const std::string& text, double* seconds);
 /// "NAME=VALUE"; the name may hold ':' and '/'.
 bool parse_assignment(const std::string& text, std::string* name, std::string* value);
 
+/// What `describe` says of each.
+template <class Items, class Describe>
+nlohmann::json json_list(const Items& items, const Describe& describe) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto& item : items) list.push_back(describe(item));
+  return list;
+}
 /// The model's nodes that a kernel does the work of: [{"op": "Conv", "name": "conv1"}, …].
 nlohmann::json provenance_json(const Provenance& provenance);
 /// The same of FettleModelInfo::kernel_origins.

@@ -15,6 +15,8 @@ struct Options {
   std::string model, out, database;
   int threads = 0;
   InputShapes shapes;
+  OpenSizes sizes;
+  ModelStates states;
   bool untuned = false, json = false;
   double max_error = std::numeric_limits<double>::infinity();
   WorkloadEquality workload_equality = WorkloadEquality::kStructural;
@@ -29,7 +31,9 @@ Result<Report> compile(const Options& options) {
                                                       .database = database,
                                                       .warn = progress,
                                                       .max_error_bound = options.max_error,
-                                                      .workload_equality = options.workload_equality},
+                                                      .workload_equality = options.workload_equality,
+                                                      .sizes = options.sizes,
+.states = options.states},
                                                      options.untuned));
   FETTLE_TRY_VOID(model.write(options.out));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -76,6 +80,8 @@ Command add_compile_command(App& app) {
   add_max_error(made, &options->max_error);
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
+  add_sizes(made, &options->sizes);
+  add_states(made, &options->states);
   return {made, [options] { return compile(*options); }, &options->json};
 }
 

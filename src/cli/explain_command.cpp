@@ -117,9 +117,10 @@ Result<Report> explain_steps(const Options& options) {
   const TraceExplanation explained = explain_trace(Schedule(steps.program, options.seed), steps.trace);
   Report report;
   report.text = to_text(explained);
-  report.json = {{"program", explained.start}, {"steps", nlohmann::json::array()}};
-  for (const ExplainedStep& step : explained.steps)
-    report.json["steps"].push_back({{"step", step.step}, {"program", step.program}});
+  const auto describe = [](const ExplainedStep& step) -> nlohmann::json {
+    return {{"step", step.step}, {"program", step.program}};
+  };
+  report.json = {{"program", explained.start}, {"steps", json_list(explained.steps, describe)}};
   if (explained.refused) {
     report.json["refused"] = {{"code", error_info(explained.refused->code).name},
                               {"message", fettle::explain(*explained.refused)},
@@ -141,11 +142,8 @@ Result<Report> explain(const Options& options) {
   const std::span<const ErrorInfo> table(first, count);
   Report report;
   if (options.code.empty()) {
-    report.json["errors"] = nlohmann::json::array();
-    for (const ErrorInfo& info : table) {
-      report.json["errors"].push_back(to_json(info));
-      report.text += fmt::format("{}  {}\n", info.name, info.meaning);
-    }
+    report.json["errors"] = json_list(table, to_json);
+    for (const ErrorInfo& info : table) report.text += fmt::format("{}  {}\n", info.name, info.meaning);
     return report;
   }
   const ErrorInfo* info = find_error(upper(options.code));

@@ -12,6 +12,7 @@
 #include "graph/graph.h"
 #include "graph/op.h"
 #include "ir/text.h"
+#include "rt/tensor.h"
 #include "runtime/library.h"
 #include "runtime/origins.h"
 
@@ -23,22 +24,27 @@ struct Options {
   double max_error = std::numeric_limits<double>::infinity();
   int threads = 0;
   InputShapes shapes;
+  OpenSizes sizes;
+  ModelStates states;
   bool graph = false, tasks = false, trace = false, ir = false, assembly = false, c = false, json = false;
 };
 
 Report describe_library(const FettleModelInfo& info) {
   Report report;
   const auto tensors = [](const FettleTensor* list, int32_t count) {
-    nlohmann::json made = nlohmann::json::array();
-    for (int32_t i = 0; i < count; ++i)
-      made.push_back({{"name", list[i].name}, {"type", tensor_type_to_string(list[i])}});
-    return made;
+    std::vector<const FettleTensor*> all;
+    for (int32_t i = 0; i < count; ++i) all.push_back(rt::nth(list, i));
+    return json_list(all, [](const FettleTensor* tensor) -> nlohmann::json {
+      return {{"name", tensor->name}, {"type", tensor_type_to_string(*tensor)}};
+    });
   };
   int64_t constant_bytes = 0;
-  for (int32_t i = 0; i < info.n_constants; ++i) constant_bytes += fettle_tensor_bytes(&info.constants[i]);
+  for (int32_t i = 0; i < info.n_constants; ++i) constant_bytes += fettle_tensor_bytes(rt::nth(info.constants, i));
   nlohmann::json kernels = nlohmann::json::array();
   for (int32_t i = 0; i < info.n_kernels; ++i)
     kernels.push_back({{"name", info.kernel_names[i]}, {"nodes", origins_json(info.kernel_origins[i])}});
+  nlohmann::json states = nlohmann::json::array();
+  for (int32_t i = 0; i < info.n_states; ++i) states.push_back(tensors(rt::nth(info.states, i)->tensor, 1)[0]);
   report.json = {{"name", info.name},
                  {"compiler", info.compiler},
                  {"target", info.target_cpu},
@@ -48,13 +54,16 @@ Report describe_library(const FettleModelInfo& info) {
                  {"constant_bytes", constant_bytes},
                  {"inputs", tensors(info.inputs, info.n_inputs)},
                  {"outputs", tensors(info.outputs, info.n_outputs)},
+                 {"states", states},
                  {"kernels", kernels}};
   report.text = fmt::format("{}, compiled by {} for {} and {} threads\n", info.name, info.compiler, info.target_cpu,
                             info.default_threads);
-  for (int32_t i = 0; i < info.n_inputs; ++i)
-    report.text += fmt::format("input   {} {}\n", info.inputs[i].name, tensor_type_to_string(info.inputs[i]));
-  for (int32_t i = 0; i < info.n_outputs; ++i)
-    report.text += fmt::format("output  {} {}\n", info.outputs[i].name, tensor_type_to_string(info.outputs[i]));
+  const auto add = [&](const char* what, const FettleTensor& tensor) {
+    report.text += fmt::format("{:<7} {} {}\n", what, tensor.name, tensor_type_to_string(tensor));
+  };
+  for (int32_t i = 0; i < info.n_inputs; ++i) add("input", *rt::nth(info.inputs, i));
+  for (int32_t i = 0; i < info.n_outputs; ++i) add("output", *rt::nth(info.outputs, i));
+  for (int32_t i = 0; i < info.n_states; ++i) add("state", *rt::nth(info.states, i)->tensor);
   report.text += fmt::format("{} kernels, {:.1f} MB of constants, {:.1f} MB of working memory\n", info.n_kernels,
                              static_cast<double>(constant_bytes) * 1e-6, static_cast<double>(info.arena_bytes) * 1e-6);
   for (int32_t i = 0; i < info.n_kernels; ++i) {
@@ -96,10 +105,9 @@ Result<std::string> show_code(const TaskInfo& task, const Options& options) {
 }
 
 nlohmann::json calls_json(const TaskInfo& task) {
-  nlohmann::json calls = nlohmann::json::array();
-  for (const TaskCall& call : task.calls)
-    calls.push_back({{"name", call.name}, {"nodes", provenance_json(call.provenance)}});
-  return calls;
+  return json_list(task.calls, [](const TaskCall& call) -> nlohmann::json {
+    return {{"name", call.name}, {"nodes", provenance_json(call.provenance)}};
+  });
 }
 
 /// Which nodes of the model a task does the work of, as comments: one line a call.
@@ -111,19 +119,17 @@ std::string calls_text(const TaskInfo& task) {
 }
 
 nlohmann::json graph_json(const Graph& graph) {
-  nlohmann::json nodes = nlohmann::json::array();
-  for (const Node* node : graph.nodes()) {
-    nlohmann::json inputs = nlohmann::json::array(), outputs = nlohmann::json::array();
-    for (const Value* input : node->inputs) inputs.push_back(input ? nlohmann::json(input->name) : nlohmann::json());
-    for (const Value* output : node->outputs)
-      outputs.push_back({{"name", output->name}, {"type", output->type ? output->type->to_string() : "?"}});
-    nodes.push_back({{"name", node->name},
-                     {"op", node->op->name},
-                     {"inputs", inputs},
-                     {"outputs", outputs},
-                     {"nodes", provenance_json(node->provenance)}});
-  }
-  return nodes;
+  const auto name = [](const Value* input) { return input ? nlohmann::json(input->name) : nlohmann::json(); };
+  const auto typed = [](const Value* output) -> nlohmann::json {
+    return {{"name", output->name}, {"type", output->type ? output->type->to_string() : "?"}};
+  };
+  return json_list(graph.nodes(), [&](const Node* node) -> nlohmann::json {
+    return {{"name", node->name},
+            {"op", node->op->name},
+            {"inputs", json_list(node->inputs, name)},
+            {"outputs", json_list(node->outputs, typed)},
+            {"nodes", provenance_json(node->provenance)}};
+  });
 }
 
 /// How far results may be from those of the program as it is written, where that is more than another order.
@@ -165,12 +171,12 @@ Result<Report> inspect(const Options& options) {
   }
   Report report;
   if (!options.after.empty() && options.task.empty()) {
-    FETTLE_TRY(report.text, graph_after(options.after, options.model, options.shapes));
+    FETTLE_TRY(report.text, graph_after(options.after, options.model, options.shapes, options.sizes));
     report.json = {{"after", options.after}, {"graph", report.text}};
     return report;
   }
   if (options.graph) {
-    FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes));
+    FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes, options.sizes));
     report.text = to_text(graph, true);
     report.json = {{"graph", report.text}, {"nodes", graph_json(graph)}};
     return report;
@@ -179,7 +185,9 @@ Result<Report> inspect(const Options& options) {
                                                                  .shapes = options.shapes,
                                                                  .database = database_to_read(options.database),
                                                                  .warn = progress,
-                                                                 .max_error_bound = options.max_error}));
+                                                                 .max_error_bound = options.max_error,
+                                                                 .sizes = options.sizes,
+.states = options.states}));
   const std::vector<TaskInfo> task_list = model.tasks();
   if (!options.task.empty() || options.trace || options.ir || options.c || options.assembly) {
     if (options.task.empty()) return fail(ErrorCode::E709, "--trace, --ir, --c and --asm are of a task; give --task");
@@ -247,6 +255,8 @@ Command add_inspect_command(App& app) {
   add_max_error(made, &options->max_error);
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
+  add_sizes(made, &options->sizes);
+  add_states(made, &options->states);
   return {made, [options] { return inspect(*options); }, &options->json};
 }
 

@@ -31,7 +31,8 @@ std::string stage(const std::string& what, size_t number, size_t count, const st
 
 }  // namespace
 
-Result<std::string> graph_after(const std::string& pass, const std::string& model, const InputShapes& shapes) {
+Result<std::string> graph_after(const std::string& pass, const std::string& model, const InputShapes& shapes,
+                                const OpenSizes& sizes) {
   const auto passes = graph_passes();
   const auto name = [](const GraphPass& p) { return p.name; };
   if (std::ranges::find(passes, pass, &GraphPass::name) == passes.end())
@@ -39,7 +40,7 @@ Result<std::string> graph_after(const std::string& pass, const std::string& mode
                 "--after");
   std::string text;
   size_t number = 0;
-  auto loaded = load_model(model, shapes, [&](std::string_view done, const Graph& graph) {
+  auto loaded = load_model(model, shapes, sizes, {}, [&](std::string_view done, const Graph& graph) {
     ++number;
     if (done != pass) return;
     text += stage(pass, number, passes.size(), to_text(graph, true));

@@ -1,7 +1,6 @@
 #include "cli/interruption.h"
 
 #include <iterator>
-#include <type_traits>
 
 namespace fettle::cli {
 namespace {

@@ -5,51 +5,19 @@
 
 namespace fettle::cli {
 
-Option* Option::required() {
-  option_->required();
-  return this;
-}
-Option* Option::type_name(const std::string& name) {
-  option_->type_name(name);
-  return this;
-}
-Option* Option::capture_default_str() {
-  option_->capture_default_str();
-  return this;
-}
-Option* Option::excludes(Option* other) {
-  option_->excludes(other->option_);
-  return this;
-}
-Option* Option::needs(Option* other) {
-  option_->needs(other->option_);
-  return this;
-}
-Option* Option::delimiter(char separator) {
-  option_->delimiter(separator);
-  return this;
-}
-Option* Option::one_at_a_time() {
-  option_->expected(1)->take_all();
-  return this;
-}
-Option* Option::between(int64_t least, int64_t most) {
-  option_->check(CLI::Range(least, most));
-  return this;
-}
-Option* Option::between(double least, double most) {
-  option_->check(CLI::Range(least, most));
-  return this;
-}
-Option* Option::not_negative() {
-  option_->check(CLI::NonNegativeNumber);
-  return this;
-}
+Option* Option::required() { return after(option_->required()); }
+Option* Option::type_name(const std::string& name) { return after(option_->type_name(name)); }
+Option* Option::capture_default_str() { return after(option_->capture_default_str()); }
+Option* Option::excludes(Option* other) { return after(option_->excludes(other->option_)); }
+Option* Option::needs(Option* other) { return after(option_->needs(other->option_)); }
+Option* Option::delimiter(char separator) { return after(option_->delimiter(separator)); }
+Option* Option::one_at_a_time() { return after(option_->expected(1)->take_all()); }
+Option* Option::between(int64_t least, int64_t most) { return after(option_->check(CLI::Range(least, most))); }
+Option* Option::between(double least, double most) { return after(option_->check(CLI::Range(least, most))); }
+Option* Option::not_negative() { return after(option_->check(CLI::NonNegativeNumber)); }
 Option* Option::one_of(std::vector<std::string> values) {
-  option_->check(CLI::IsMember(std::move(values)));
-  return this;
+  return after(option_->check(CLI::IsMember(std::move(values))));
 }
-
 App::App(const std::string& description, const std::string& name)
     : own_(std::make_unique<CLI::App>(description, name)), app_(own_.get()) {}
 App::App(CLI::App* app) : app_(app) {}

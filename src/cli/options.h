@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -40,6 +39,7 @@ class Option {
   Option* one_of(std::vector<std::string> values);
 
  private:
+  Option* after(CLI::Option*) { return this; }
   CLI::Option* option_;
 };
 

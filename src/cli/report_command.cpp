@@ -16,6 +16,7 @@ struct Options {
   std::string database, model, out, against;
   int run = 0, against_run = 0;
   InputShapes shapes;
+  OpenSizes sizes;
   bool json = false;
 };
 
@@ -73,7 +74,11 @@ Result<Report> report(const Options& options) {
 
   std::optional<CompiledModel> compiled;
   if (!options.model.empty()) {
-    FETTLE_TRY(compiled, compile_file(options.model, {run.threads, options.shapes, options.database, progress}));
+    FETTLE_TRY(compiled, compile_file(options.model, {.threads = run.threads,
+                                                       .shapes = options.shapes,
+                                                       .database = options.database,
+                                                       .warn = progress,
+                                                       .sizes = options.sizes}));
     if (run.id == 0)
       take_tasks(run, *compiled);
     else
@@ -104,12 +109,11 @@ Result<Report> report(const Options& options) {
                  {"file", options.out},
                  {"model", run.model},
                  {"run", fmt::format("{:016x}", run.id)},
-                 {"tasks", nlohmann::json::array()},
+                 {"tasks", json_list(made.tasks, describe)},
                  {"trials", made.trials},
                  {"failed", made.failed},
                  {"estimated_ms", made.estimated_s * 1e3},
                  {"default_ms", made.default_s * 1e3}};
-  for (const ReportedTask& task : made.tasks) result.json["tasks"].push_back(describe(task));
   if (content.against) result.json["against"] = {{"estimated_ms", content.against->estimated_s * 1e3}};
   result.text = fmt::format("{}: {}, {} tasks, {} candidates, estimated {:.3f} ms (untuned {:.3f} ms)\n", options.out,
                             run.model, made.tasks.size(), made.trials, made.estimated_s * 1e3, made.default_s * 1e3);
@@ -151,6 +155,7 @@ Command add_report_command(App& app) {
                    "which run is compared; without --against, one of the same records")
       ->between(1, 1 << 30);
   add_shapes(made, &options->shapes);
+  add_sizes(made, &options->sizes);
   return {made, [options] { return report(*options); }, &options->json};
 }
 

@@ -34,8 +34,8 @@ Result<Report> run_model(const Options& options) {
       return fail(ErrorCode::E704, fmt::format("input '{}' is given twice", name));
     inputs.push_back({name, std::move(tensor)});
   }
-  FETTLE_TRY(Model model, open_model(options.model, {options.threads, shapes, database_to_read(options.database),
-                                                     progress, options.pin}));
+  FETTLE_TRY(const Model model, open_model(options.model, {options.threads, shapes, database_to_read(options.database),
+                                                           progress, options.pin}));
   FETTLE_TRY(const std::vector<NamedTensor> outputs, model.run(inputs));
 
   std::error_code error;

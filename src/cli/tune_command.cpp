@@ -28,6 +28,7 @@ struct Options {
   std::string generation, space, strategy, learner, cost_model, scheduler, objective;
   WorkloadEquality workload_equality = WorkloadEquality::kStructural;
   InputShapes shapes;
+  OpenSizes sizes;
   std::string tracker, key;
   CredentialFiles credentials;
   bool json = false;
@@ -153,7 +154,7 @@ Result<Report> tune(const Options& options) {
     std::error_code ignored;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   }
-  FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes));
+  FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes, options.sizes));
   InterruptGuard guard;
   tuning.stop = &guard.interrupted();
   std::unique_ptr<RemoteMeasurer> devices;
@@ -193,7 +194,8 @@ Result<Report> tune(const Options& options) {
   Report report;
   report.json = {{"database", path},
                  {"threads", tuning.threads},
-                 {"tasks", nlohmann::json::array()},
+                 {"tasks", json_list(done.tasks, [](const TaskReport& task) { return describe(task); })},
+                 {"failures", json_list(done.failures, [](const FailureKind& kind) { return describe(kind); })},
                  {"trials", done.trials},
                  {"measured", done.measured},
                  {"seconds", done.seconds},
@@ -201,9 +203,6 @@ Result<Report> tune(const Options& options) {
                  {"interrupted", done.stopped},
                  {"kept_untuned", tuned->kept_untuned},
                  {"kept_defaults", tuned->kept_defaults}};
-  for (const TaskReport& task : done.tasks) report.json["tasks"].push_back(describe(task));
-  report.json["failures"] = nlohmann::json::array();
-  for (const FailureKind& kind : done.failures) report.json["failures"].push_back(describe(kind));
   report.text = fmt::format("{} trials ({} measured now) of {} tasks in {:.0f} s, recorded in {}\n", done.trials,
                             done.measured, done.tasks.size(), done.seconds, path);
   report.text += profile_text(done) + failure_text(done.failures);
@@ -298,6 +297,7 @@ Command add_tune_command(App& app) {
   add_credentials(made, &options->credentials);
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
+  add_sizes(made, &options->sizes);
   return {made, [options] { return tune(*options); }, &options->json};
 }
 

@@ -26,6 +26,9 @@ Result<KernelInfo> describe_kernel(const Func& scheduled, const BuildOptions& op
   info.computes_once = computes_once(scheduled);
   info.numerics = numerics_of(scheduled);
   info.error_bound = error_bound_of(scheduled);
+  IntEnv ints = options.ints;
+  for (const IntParam& param : scheduled->int_params)
+    if (!ints.find(param.var.get())) ints.push(param.var.get(), typical_of(param));
   for (size_t i = 0; i < constants.params.size(); ++i) {
     const Param& param = constants.params[i];
     KernelParam made;
@@ -33,7 +36,7 @@ Result<KernelInfo> describe_kernel(const Func& scheduled, const BuildOptions& op
     made.kind = param.kind;
     made.dtype = param.buffer->dtype;
     made.is_read = constants.is_read[i];
-    FETTLE_TRY(made.layout, Relayout::make(*param.buffer, options.ints));
+    FETTLE_TRY(made.layout, Relayout::make(*param.buffer, ints));
     info.params.push_back(std::move(made));
   }
   for (const Packing& packing : constants.packings) {

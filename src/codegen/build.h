@@ -53,7 +53,7 @@ struct BuildOptions {
   bool plain = false;
   /// Exported names are "<name>" and "<name>_prologue"; empty: the Func's own name.
   std::string entry_name;
-  /// Values of the integer parameters that shapes use.
+  /// Values of the integer parameters that shapes use; typical ones of those that it lacks.
   IntEnv ints = {};
 };
 

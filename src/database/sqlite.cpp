@@ -2,8 +2,6 @@
 
 #include <sqlite3.h>
 
-#include <utility>
-
 namespace fettle::sqlite {
 namespace {
 
@@ -49,8 +47,9 @@ void Statement::bind(int index, std::string_view text) {
   sqlite3_bind_text64(statement_.get(), index, text.data() ? text.data() : "", text.size(), SQLITE_TRANSIENT,
                       SQLITE_UTF8);
 }
-void Statement::bind_blob(int index, const void* data, size_t bytes) {
-  sqlite3_bind_blob64(statement_.get(), index, bytes ? data : "", bytes, SQLITE_TRANSIENT);
+void Statement::bind(int index, std::span<const std::byte> blob) {
+  sqlite3_bind_blob64(statement_.get(), index, blob.empty() ? static_cast<const void*>("") : blob.data(), blob.size(),
+                      SQLITE_TRANSIENT);
 }
 
 Result<bool> Statement::step() {
@@ -61,6 +60,12 @@ Result<bool> Statement::step() {
                                    sqlite3_db_handle(statement_.get()), where_);
   reset();
   return fail(std::move(diagnostic));
+}
+
+Result<> Statement::run() {
+  FETTLE_TRY([[maybe_unused]] const bool row, step());
+  reset();
+  return {};
 }
 
 void Statement::reset() {

@@ -1,8 +1,11 @@
 #pragma once
 // A thin layer over SQLite: ownership, and result codes as diagnostics.
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,10 +27,19 @@ class Statement {
   void bind(int index, double value);
   /// Copies `text`.
   void bind(int index, std::string_view text);
-  void bind_blob(int index, const void* data, size_t bytes);
+  void bind(int index, std::span<const std::byte> blob);
+  void bind(int index, std::integral auto value) { bind(index, static_cast<int64_t>(value)); }
+  /// Values for ?1, ?2 and so on.
+  template <class... Values>
+  void bind_all(const Values&... values) {
+    int index = 0;
+    (bind(++index, values), ...);
+  }
 
   /// True: there is a row. False: done.
   Result<bool> step();
+  /// Of what has no rows: steps and resets.
+  Result<> run();
   void reset();
 
   int64_t integer(int column) const;
@@ -53,6 +65,18 @@ class Connection {
 
   Result<> execute(const char* sql);
   Result<Statement> prepare(std::string_view sql) const;
+  template <class... Values>
+  Result<Statement> prepare(std::string_view sql, const Values&... values) const {
+    Result<Statement> made = prepare(sql);
+    if (made) made->bind_all(values...);
+    return made;
+  }
+  /// Of what has no rows.
+  template <class... Values>
+  Result<> run(std::string_view sql, const Values&... values) const {
+    FETTLE_TRY(Statement statement, prepare(sql, values...));
+    return statement.run();
+  }
   Result<int64_t> integer(std::string_view sql) const;  // the first column of the first row; 0 without rows
   int64_t last_row() const;
   /// Replaces this connection's content with that of `from`.

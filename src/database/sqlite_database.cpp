@@ -57,8 +57,6 @@ struct Binder {
       statement.bind(index++, error_name(field));
     else if constexpr (std::is_same_v<T, DecisionMap>)
       statement.bind(index++, decisions_to_json(field));
-    else if constexpr (std::is_integral_v<T>)
-      statement.bind(index++, static_cast<int64_t>(field));
     else
       statement.bind(index++, field);
   }
@@ -115,14 +113,6 @@ constexpr const char* kOfTask =
 
 std::string hash_of(std::string_view trace) { return digest_bytes(trace).hex(); }
 
-void bind_task(Statement& s, int64_t workload, const TaskKey& task) {
-  s.bind(1, workload);
-  s.bind(2, task.target_features);
-  s.bind(3, task.fingerprint.hex());
-  s.bind(4, static_cast<int64_t>(task.threads));
-  s.bind(5, task.versions);
-}
-
 std::vector<double> numbers_from(std::string_view blob) {
   std::vector<double> numbers(blob.size() / sizeof(double));
   if (!numbers.empty()) std::memcpy(numbers.data(), blob.data(), numbers.size() * sizeof(double));
@@ -160,11 +150,10 @@ class SqliteDatabase : public Database {
   Result<bool> contains(const TaskKey& task, std::string_view trace) override {
     FETTLE_TRY(const int64_t workload, find_workload(task.workload));
     if (workload == 0) return false;
-    FETTLE_TRY(Statement s, connection_.prepare(fmt::format(
-                                "SELECT 1 FROM records WHERE {} AND trace_hash = ?6 AND trace = ?7 LIMIT 1", kOfTask)));
-    bind_task(s, workload, task);
-    s.bind(6, hash_of(trace));
-    s.bind(7, trace);
+    FETTLE_TRY(
+        Statement s,
+        of_task(fmt::format("SELECT 1 FROM records WHERE {} AND trace_hash = ?6 AND trace = ?7 LIMIT 1", kOfTask),
+                workload, task, hash_of(trace), trace));
     return s.step();
   }
 
@@ -183,10 +172,10 @@ class SqliteDatabase : public Database {
     const int workload_column = record_columns().count;
     for (int64_t after = 0;;) {
       std::vector<Record> page;
-      FETTLE_TRY(Statement s, connection_.prepare(fmt::format("SELECT {}, workload, id FROM records WHERE id > ?1 "
-                                                              "ORDER BY id LIMIT {}",
-                                                              record_columns().names, kPage)));
-      s.bind(1, after);
+      FETTLE_TRY(Statement s, connection_.prepare(
+                                  fmt::format("SELECT {}, workload, id FROM records WHERE id > ?1 ORDER BY id LIMIT {}",
+                                              record_columns().names, kPage),
+                                  after));
       for (;;) {
         FETTLE_TRY(const bool row, s.step());
         if (!row) break;
@@ -205,30 +194,23 @@ class SqliteDatabase : public Database {
   }
 
   Result<std::optional<std::vector<double>>> fact(std::string_view machine, std::string_view key) override {
-    FETTLE_TRY(Statement s, connection_.prepare("SELECT numbers FROM facts WHERE machine = ?1 AND key = ?2"));
-    s.bind(1, machine);
-    s.bind(2, key);
+    FETTLE_TRY(Statement s,
+               connection_.prepare("SELECT numbers FROM facts WHERE machine = ?1 AND key = ?2", machine, key));
     FETTLE_TRY(const bool row, s.step());
     if (!row) return std::nullopt;
     return numbers_from(s.blob(0));
   }
 
   Result<> set_fact(std::string_view machine, std::string_view key, std::span<const double> values) override {
-    FETTLE_TRY(Statement s,
-               connection_.prepare("INSERT OR REPLACE INTO facts (machine, key, numbers) VALUES (?1, ?2, ?3)"));
-    s.bind(1, machine);
-    s.bind(2, key);
-    s.bind_blob(3, values.data(), values.size_bytes());
-    FETTLE_TRY([[maybe_unused]] const bool row, s.step());
-    return {};
+    return connection_.run("INSERT OR REPLACE INTO facts (machine, key, numbers) VALUES (?1, ?2, ?3)", machine, key,
+                           std::as_bytes(values));
   }
 
   Result<std::vector<std::pair<std::string, std::vector<double>>>> facts(std::string_view machine,
                                                                          std::string_view prefix) override {
     FETTLE_TRY(Statement s, connection_.prepare("SELECT key, numbers FROM facts WHERE machine = ?1 AND "
-                                                "substr(key, 1, length(?2)) = ?2 ORDER BY key"));
-    s.bind(1, machine);
-    s.bind(2, prefix);
+                                                "substr(key, 1, length(?2)) = ?2 ORDER BY key",
+                                                machine, prefix));
     std::vector<std::pair<std::string, std::vector<double>>> result;
     for (;;) {
       FETTLE_TRY(const bool row, s.step());
@@ -261,8 +243,8 @@ class SqliteDatabase : public Database {
     std::vector<RunTask> tasks;
     FETTLE_TRY(Statement s,
                connection_.prepare("SELECT hash, text, label, weight, calls FROM run_tasks JOIN workloads ON "
-                                   "workloads.id = run_tasks.workload WHERE run = ?1 ORDER BY place"));
-    s.bind(1, static_cast<int64_t>(run));
+                                   "workloads.id = run_tasks.workload WHERE run = ?1 ORDER BY place",
+                                   run));
     for (;;) {
       FETTLE_TRY(const bool row, s.step());
       if (!row) return tasks;
@@ -275,31 +257,19 @@ class SqliteDatabase : public Database {
 
   Result<> insert_run(const TuningRun& run) {
     FETTLE_TRY(Transaction transaction, Transaction::begin(connection_));
-    const auto id = static_cast<int64_t>(run.id);
     {
       FETTLE_TRY(Statement s, connection_.prepare(fmt::format("INSERT OR REPLACE INTO runs ({}) VALUES ({})",
                                                               run_columns().names, run_columns().places)));
       for_each_field(run, Binder{s, 1});
-      FETTLE_TRY([[maybe_unused]] const bool row, s.step());
-      FETTLE_TRY(Statement old, connection_.prepare("DELETE FROM run_tasks WHERE run = ?1"));
-      old.bind(1, id);
-      FETTLE_TRY([[maybe_unused]] const bool gone, old.step());
+      FETTLE_TRY_VOID(s.run());
+      FETTLE_TRY_VOID(connection_.run("DELETE FROM run_tasks WHERE run = ?1", run.id));
       FETTLE_TRY(Statement t, connection_.prepare("INSERT INTO run_tasks (run, place, workload, label, weight, calls) "
                                                   "VALUES (?1, ?2, ?3, ?4, ?5, ?6)"));
       for (size_t place = 0; place < run.tasks.size(); ++place) {
         const RunTask& task = run.tasks[place];
-        FETTLE_TRY(int64_t workload, find_workload(task.workload));
-        if (workload == 0) {
-          FETTLE_TRY(workload, insert_workload(task.workload));
-        }
-        t.bind(1, id);
-        t.bind(2, static_cast<int64_t>(place));
-        t.bind(3, workload);
-        t.bind(4, task.label);
-        t.bind(5, task.weight);
-        t.bind(6, calls_to_json(task.calls));
-        FETTLE_TRY([[maybe_unused]] const bool task_row, t.step());
-        t.reset();
+        FETTLE_TRY(const int64_t workload, find_or_insert(task.workload));
+        t.bind_all(run.id, place, workload, task.label, task.weight, calls_to_json(task.calls));
+        FETTLE_TRY_VOID(t.run());
       }
     }
     return transaction.commit();
@@ -308,8 +278,8 @@ class SqliteDatabase : public Database {
   // The number of the equal workload's row, or 0.
   Result<int64_t> find_workload(const Workload& workload) {
     if (const auto known = workloads_.find(workload.text); known != workloads_.end()) return known->second;
-    FETTLE_TRY(Statement s, connection_.prepare("SELECT id, text FROM workloads WHERE hash = ?1 ORDER BY id"));
-    s.bind(1, workload.hash.hex());
+    FETTLE_TRY(Statement s,
+               connection_.prepare("SELECT id, text FROM workloads WHERE hash = ?1 ORDER BY id", workload.hash.hex()));
     for (;;) {
       FETTLE_TRY(const bool row, s.step());
       if (!row) return 0;
@@ -325,14 +295,12 @@ class SqliteDatabase : public Database {
     if (workload == 0) return result;
     Workload stored{{}, task.workload.hash};
     {
-      FETTLE_TRY(Statement s, connection_.prepare("SELECT text FROM workloads WHERE id = ?1"));
-      s.bind(1, workload);
+      FETTLE_TRY(Statement s, connection_.prepare("SELECT text FROM workloads WHERE id = ?1", workload));
       FETTLE_TRY(const bool row, s.step());
       if (!row) return fail(ErrorCode::E503, "a workload has gone", connection_.where());
       stored.text = s.text(0);
     }
-    FETTLE_TRY(Statement s, connection_.prepare(sql));
-    bind_task(s, workload, task);
+    FETTLE_TRY(Statement s, of_task(sql, workload, task));
     for (;;) {
       FETTLE_TRY(const bool row, s.step());
       if (!row) return result;
@@ -349,26 +317,28 @@ class SqliteDatabase : public Database {
                  connection_.prepare(fmt::format("INSERT INTO records (workload, trace_hash, {}) VALUES ({})",
                                                  record_columns().names, record_columns().places)));
       for (const Record& r : records) {
-        FETTLE_TRY(int64_t workload, find_workload(r.task.workload));
-        if (workload == 0) {
-          FETTLE_TRY(workload, insert_workload(r.task.workload));
-        }
-        s.bind(1, workload);
-        s.bind(2, hash_of(r.trace));
+        FETTLE_TRY(const int64_t workload, find_or_insert(r.task.workload));
+        s.bind_all(workload, hash_of(r.trace));
         for_each_field(r, Binder{s, 3});
-        FETTLE_TRY([[maybe_unused]] const bool row, s.step());
-        s.reset();
+        FETTLE_TRY_VOID(s.run());
       }
     }
     return transaction.commit();
   }
 
-  Result<int64_t> insert_workload(const Workload& workload) {
-    FETTLE_TRY(Statement s, connection_.prepare("INSERT INTO workloads (hash, text) VALUES (?1, ?2)"));
-    s.bind(1, workload.hash.hex());
-    s.bind(2, workload.text);
-    FETTLE_TRY([[maybe_unused]] const bool row, s.step());
+  Result<int64_t> find_or_insert(const Workload& workload) {
+    FETTLE_TRY(const int64_t found, find_workload(workload));
+    if (found != 0) return found;
+    FETTLE_TRY_VOID(
+        connection_.run("INSERT INTO workloads (hash, text) VALUES (?1, ?2)", workload.hash.hex(), workload.text));
     return workloads_[workload.text] = connection_.last_row();
+  }
+
+  // kOfTask, and what `more` is for.
+  template <class... Values>
+  Result<Statement> of_task(const std::string& sql, int64_t workload, const TaskKey& task, const Values&... more) {
+    return connection_.prepare(sql, workload, task.target_features, task.fingerprint.hex(), task.threads, task.versions,
+                               more...);
   }
 
   Connection connection_;

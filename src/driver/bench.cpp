@@ -1,5 +1,7 @@
 #include "driver/bench.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -37,11 +39,26 @@ double difference(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-Result<std::vector<NamedTensor>> random_inputs(const Model& model, uint64_t seed) {
+Result<std::vector<NamedTensor>> random_inputs(const Model& model, uint64_t seed, const InputShapes& shapes) {
+  for (const auto& [name, shape] : shapes)
+    if (std::ranges::none_of(model.inputs(), [&](const FettleTensor& input) { return name == input.name; }))
+      return fail(ErrorCode::E704, fmt::format("the model has no input '{}'", name));
   std::vector<NamedTensor> inputs;
   for (const FettleTensor& described : model.inputs()) {
-    FETTLE_TRY(Tensor tensor, Tensor::make(static_cast<FettleDtype>(described.dtype),
-                                           {described.shape, described.shape + described.rank}));
+    std::vector<int64_t> extents(described.shape, described.shape + described.rank);
+    if (const auto given = shapes.find(described.name); given != shapes.end()) {
+      const std::vector<int64_t>& shape = given->second;
+      bool fits = shape.size() == extents.size();
+      for (size_t d = 0; fits && d < extents.size(); ++d)
+        fits = extents[d] < 0 ? shape[d] >= 0 : shape[d] == extents[d];
+      if (!fits)
+        return fail(ErrorCode::E705, fmt::format("input '{}' is {}, and the shape given is {}", described.name,
+                                                 tensor_type_to_string(described), shape_to_string(shape)));
+      extents = shape;
+    }
+    if (std::ranges::count(extents, -1) > 0)
+      return fail(ErrorCode::E604, fmt::format("input '{}' is {}", described.name, tensor_type_to_string(described)));
+    FETTLE_TRY(Tensor tensor, Tensor::make(static_cast<FettleDtype>(described.dtype), std::move(extents)));
     RandomStream stream{seed, inputs.size()};
     if (described.dtype == FETTLE_F32) fill_uniform<float>(tensor, stream);
     if (described.dtype == FETTLE_F64) fill_uniform<double>(tensor, stream);
@@ -50,13 +67,13 @@ Result<std::vector<NamedTensor>> random_inputs(const Model& model, uint64_t seed
   return inputs;
 }
 
-TimedWork timed_model(std::string name, Model& model, const std::vector<NamedTensor>& inputs) {
-  const auto time = [&model, &inputs](int runs) -> Result<std::vector<double>> {
-    FETTLE_TRY(std::vector<NamedTensor> outputs, model.make_outputs());
+TimedWork timed_model(std::string name, ModelContext& context, const std::vector<NamedTensor>& inputs) {
+  const auto time = [&context, &inputs](int runs) -> Result<std::vector<double>> {
+    FETTLE_TRY(std::vector<NamedTensor> outputs, context.make_outputs(inputs));
     std::vector<double> times;
     for (int i = 0; i <= runs; ++i) {
       const auto begin = std::chrono::steady_clock::now();
-      FETTLE_TRY_VOID(model.run_into(inputs, outputs));
+      FETTLE_TRY_VOID(context.run_into(inputs, outputs));
       const auto end = std::chrono::steady_clock::now();
       if (i > 0) times.push_back(std::chrono::duration<double, std::nano>(end - begin).count());
     }
@@ -94,12 +111,12 @@ Result<std::vector<Latency>> time_interleaved(const std::vector<TimedWork>& work
   return result;
 }
 
-Result<std::vector<KernelTime>> profile_model(Model& model, const std::vector<NamedTensor>& inputs, int runs,
+Result<std::vector<KernelTime>> profile_model(ModelContext& context, const std::vector<NamedTensor>& inputs, int runs,
                                               std::string* table) {
-  FETTLE_TRY(std::vector<NamedTensor> outputs, model.make_outputs());
-  FETTLE_TRY_VOID(model.run_into(inputs, outputs));
-  Profiler profiler(model);
-  for (int i = 0; i < runs; ++i) FETTLE_TRY_VOID(model.run_into(inputs, outputs));
+  FETTLE_TRY(std::vector<NamedTensor> outputs, context.make_outputs(inputs));
+  FETTLE_TRY_VOID(context.run_into(inputs, outputs));
+  Profiler profiler(context);
+  for (int i = 0; i < runs; ++i) FETTLE_TRY_VOID(context.run_into(inputs, outputs));
   if (table) *table = profiler.to_string();
   return profiler.times();
 }

@@ -7,14 +7,17 @@
 #include <vector>
 
 #include "base/result.h"
+#include "driver/load.h"
 #include "driver/model_peers.h"
 #include "runtime/model.h"
 #include "runtime/profiler.h"
 
 namespace fettle {
 
-/// Tensors of the model's input types: floats uniform in [-1, 1), integers 0, bools false.
-Result<std::vector<NamedTensor>> random_inputs(const Model& model, uint64_t seed);
+/// Tensors of the model's input types: floats uniform in [-1, 1), integers 0, bools false. `shapes` are of inputs that
+/// have open extents; others may be among them. Errors: E604 an extent is not given · E704 there is no such input ·
+/// E705 a shape does not fit.
+Result<std::vector<NamedTensor>> random_inputs(const Model& model, uint64_t seed, const InputShapes& shapes = {});
 
 struct Latency {
   std::string name;
@@ -29,8 +32,8 @@ struct TimedWork {
   /// Runs once untimed, then `runs` times.
   std::function<Result<std::vector<double>>(int runs)> time;
 };
-/// The model on these inputs; both must outlive it.
-TimedWork timed_model(std::string name, Model& model, const std::vector<NamedTensor>& inputs);
+/// The model of this context on these inputs; both must outlive it.
+TimedWork timed_model(std::string name, ModelContext& context, const std::vector<NamedTensor>& inputs);
 TimedWork timed_peer(bench::ModelPeer& peer);
 
 struct BenchOptions {
@@ -44,7 +47,7 @@ struct BenchOptions {
 Result<std::vector<Latency>> time_interleaved(const std::vector<TimedWork>& works, const BenchOptions& options);
 
 /// Times of kernels over `runs` runs.
-Result<std::vector<KernelTime>> profile_model(Model& model, const std::vector<NamedTensor>& inputs, int runs,
+Result<std::vector<KernelTime>> profile_model(ModelContext& context, const std::vector<NamedTensor>& inputs, int runs,
                                               std::string* table);
 
 /// Starts a peer on the model file, with inputs that are written to `folder`; the peer's outputs can then be compared.

@@ -30,7 +30,12 @@ Result<std::vector<ArtefactTensor>> describe_tensors(const std::vector<std::pair
   std::vector<ArtefactTensor> tensors;
   for (const auto& [name, value] : values) {
     FETTLE_TRY(const FettleDtype dtype, to_fettle_dtype(value->dtype()));
-    tensors.push_back({name, dtype, value->extents()});
+    ArtefactTensor tensor{name, dtype, {}, {}};
+    for (const Dim& dim : value->shape()) {
+      tensor.shape.push_back(dim.is_number() ? dim.value() : -1);
+      tensor.axis_names.push_back(dim.is_number() ? "" : dim.to_string());
+    }
+    tensors.push_back(std::move(tensor));
   }
   return tensors;
 }
@@ -45,6 +50,8 @@ HostAddress address_of(const Plan& plan, Operand operand) {
       return {HostAddress::Kind::kOutput, storage.index, operand.offset_bytes};
     case Storage::Kind::kArena:
       return {HostAddress::Kind::kArena, 0, storage.offset_bytes + operand.offset_bytes};
+    case Storage::Kind::kState:
+      return {HostAddress::Kind::kState, storage.index, operand.offset_bytes};
     case Storage::Kind::kCounter:
       return {HostAddress::Kind::kCounter, storage.index, operand.offset_bytes};
     case Storage::Kind::kWindow: {
@@ -134,10 +141,17 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   for (const GraphOutput& output : graph.outputs()) outputs.emplace_back(output.name, output.value);
   FETTLE_TRY(artefact.inputs, describe_tensors(inputs));
   FETTLE_TRY(artefact.outputs, describe_tensors(outputs));
+  for (const GraphState& kept : graph.states()) {
+    const auto input = std::ranges::find(graph.inputs(), kept.input) - graph.inputs().begin();
+    FETTLE_TRY(const FettleDtype dtype, to_fettle_dtype(kept.input->dtype()));
+    artefact.states.push_back(
+        {{kept.input->name, dtype, kept.capacity, {}}, static_cast<int32_t>(input), kept.output, kept.axis});
+  }
   state->constants = built.constants;
   for (const ConstantBytes& constant : state->constants)
-    artefact.constants.push_back({{fmt::format("constant{}", artefact.constants.size()), FETTLE_U8, {constant.size}},
-                                  {constant.bytes.get(), static_cast<size_t>(constant.size)}});
+    artefact.constants.push_back(
+        {{fmt::format("constant{}", artefact.constants.size()), FETTLE_U8, {constant.size}, {}},
+         {constant.bytes.get(), static_cast<size_t>(constant.size)}});
   state->weight_bytes = planned.constants.weight_bytes;
   state->tasks = planned.tasks();
   state->plan_text = to_text(plan);
@@ -145,28 +159,41 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   std::vector<HostCall> calls;
   for (size_t c = 0; c < plan.calls.size(); ++c) {
     const PlannedCall& call = plan.calls[c];
-    HostCall made{static_cast<int>(c), built.kernels[static_cast<size_t>(call.workload)].entry, {}};
+    HostCall made{static_cast<int>(c), built.kernels[static_cast<size_t>(call.workload)].entry, {}, {}};
     const std::vector<KernelParam>& params = planned.schedules[static_cast<size_t>(call.workload)].info.params;
     for (size_t i = 0; i < params.size(); ++i)
       made.buffers.push_back(argument_address(plan, call, params[i].source, planned.constants.of_call[c][i]));
+    made.sizes = call.sizes;
     calls.push_back(std::move(made));
     artefact.kernel_names.push_back(call.name);
     artefact.kernel_origins.push_back(one_a_line(call.provenance));
   }
   HostInterface interface;
-  interface.arena_bytes = artefact.arena_bytes;
+  interface.arena_bytes = max(plan.arena_bytes, 64);
   interface.n_loops = plan.n_loops;
   for (const auto& [values, list] : {std::pair{&inputs, &interface.input_bytes}, {&outputs, &interface.output_bytes}})
-    for (const auto& [name, value] : *values) {
-      FETTLE_TRY(const int64_t bytes, checked_bytes(value->dtype(), value->extents()));
-      list->push_back(bytes);
-    }
+    for (const auto& [name, value] : *values)
+      list->push_back(element_count(value->shape()) * value->dtype().element_bytes());
+  for (const GraphState& kept : graph.states())
+    interface.state_bytes.push_back(element_count(Shape(kept.capacity.begin(), kept.capacity.end())) *
+                                    kept.input->dtype().element_bytes());
   for (const ConstantBytes& constant : state->constants) interface.constant_bytes.push_back(constant.size);
   IrModule host;
   host.entry = "host";
-  host.funcs["host"] = host_program("host", interface, host_steps(plan, plan.steps, calls));
+  SizeTable table(graph, plan);
+  host.funcs["host"] = host_program("host", interface, host_steps(plan, plan.steps, calls), table);
   FETTLE_TRY(std::vector<uint8_t> host_object, compile_object(host, target, {.entry_name = artefact.entry}));
   artefact.objects.push_back(std::move(host_object));
+  if (!table.empty()) {
+    IrModule sizes;
+    sizes.entry = "sizes";
+    sizes.funcs["sizes"] = table.program("sizes");
+    artefact.resize = "fettle_sizes";
+    artefact.n_sizes = static_cast<int32_t>(table.entries().size());
+    artefact.size_errors = table.errors();
+    FETTLE_TRY(std::vector<uint8_t> object, compile_object(sizes, target, {.entry_name = artefact.resize}));
+    artefact.objects.push_back(std::move(object));
+  }
   std::unordered_set<std::string> linked;
   for (const BuiltKernel& kernel : built.kernels)
     for (const CodePart& object : kernel.image)
@@ -208,55 +235,95 @@ int64_t CompiledModel::constant_bytes() const {
 
 int64_t CompiledModel::weight_bytes() const { return state_->weight_bytes; }
 
+namespace {
+
+/// A description in memory, which owns all that it points to.
+struct LoadedModel {
+  std::shared_ptr<CompiledModel::State> state;
+  std::optional<JitModule> code;
+  std::vector<FettleTensor> inputs, outputs, constants, state_tensors;
+  std::vector<FettleState> states;
+  std::vector<std::vector<const char*>> axis_names;
+  std::vector<const char*> kernel_names, kernel_origins, size_errors;
+  FettleModelInfo info{};
+
+  FettleTensor describe(const ArtefactTensor& tensor, const std::byte* data = nullptr) {
+    FettleTensor made{};
+    made.struct_bytes = sizeof made;
+    made.dtype = tensor.dtype;
+    made.rank = static_cast<int32_t>(tensor.shape.size());
+    made.device = FETTLE_CPU;
+    made.name = tensor.name.c_str();
+    made.data = const_cast<std::byte*>(data);
+    made.shape = tensor.shape.data();
+    if (!tensor.axis_names.empty()) {
+      std::vector<const char*>& names = axis_names.emplace_back();
+      for (const std::string& name : tensor.axis_names) names.push_back(name.empty() ? nullptr : name.c_str());
+      made.axis_names = names.data();
+    }
+    return made;
+  }
+};
+
+std::vector<const char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<const char*> made;
+  for (const std::string& text : strings) made.push_back(text.c_str());
+  return made;
+}
+
+template <class T>
+int32_t count(const std::vector<T>& list) {
+  return static_cast<int32_t>(list.size());
+}
+
+}  // namespace
+
 Result<std::shared_ptr<const FettleModelInfo>> CompiledModel::load() const {
-  /// Owns all that the description points to.
-  struct Loaded {
-    std::shared_ptr<State> state;
-    std::optional<JitModule> code;
-    std::vector<FettleTensor> inputs, outputs, constants;
-    std::vector<const char*> kernel_names, kernel_origins;
-    FettleModelInfo info{};
-  };
-  auto loaded = std::make_shared<Loaded>();
+  auto loaded = std::make_shared<LoadedModel>();
   loaded->state = state_;
   const Artefact& artefact = state_->artefact;
   FETTLE_TRY(loaded->code, JitModule::load(artefact.objects));
-  const auto describe = [](const ArtefactTensor& tensor, const char* name, const std::byte* data) {
-    return FettleTensor{name, const_cast<std::byte*>(data), tensor.shape.data(),
-                        static_cast<int32_t>(tensor.shape.size()), static_cast<int32_t>(tensor.dtype)};
-  };
-  for (const ArtefactTensor& tensor : artefact.inputs)
-    loaded->inputs.push_back(describe(tensor, tensor.name.c_str(), nullptr));
-  for (const ArtefactTensor& tensor : artefact.outputs)
-    loaded->outputs.push_back(describe(tensor, tensor.name.c_str(), nullptr));
+  for (const ArtefactTensor& tensor : artefact.inputs) loaded->inputs.push_back(loaded->describe(tensor));
+  for (const ArtefactTensor& tensor : artefact.outputs) loaded->outputs.push_back(loaded->describe(tensor));
   for (const ArtefactConstant& constant : artefact.constants)
-    loaded->constants.push_back(describe(constant.tensor, "", constant.bytes.data()));
-  for (const std::string& name : artefact.kernel_names) loaded->kernel_names.push_back(name.c_str());
-  for (const std::string& origins : artefact.kernel_origins) loaded->kernel_origins.push_back(origins.c_str());
+    loaded->constants.push_back(loaded->describe(constant.tensor, constant.bytes.data()));
+  for (const ArtefactState& state : artefact.states) loaded->state_tensors.push_back(loaded->describe(state.tensor));
+  for (size_t i = 0; i < artefact.states.size(); ++i) {
+    const ArtefactState& state = artefact.states[i];
+    loaded->states.push_back(
+        {sizeof(FettleState), state.input, state.output, state.length_axis, &loaded->state_tensors[i]});
+  }
+  loaded->kernel_names = pointers(artefact.kernel_names);
+  loaded->kernel_origins = pointers(artefact.kernel_origins);
+  loaded->size_errors = pointers(artefact.size_errors);
   FettleModelInfo& info = loaded->info;
   info.magic = FETTLE_MAGIC;
   info.abi_version = FETTLE_ABI_VERSION;
+  info.struct_bytes = sizeof info;
+  info.default_threads = artefact.default_threads;
   info.name = artefact.name.c_str();
   info.compiler = artefact.compiler.c_str();
   info.target_cpu = artefact.target_cpu.c_str();
   info.target_features = artefact.target_features.c_str();
   info.inputs = loaded->inputs.data();
   info.outputs = loaded->outputs.data();
+  info.states = loaded->states.data();
   info.kernel_names = loaded->kernel_names.data();
   info.kernel_origins = loaded->kernel_origins.data();
   info.constants = loaded->constants.data();
-  info.n_inputs = static_cast<int32_t>(loaded->inputs.size());
-  info.n_outputs = static_cast<int32_t>(loaded->outputs.size());
-  info.n_kernels = static_cast<int32_t>(loaded->kernel_names.size());
-  info.n_constants = static_cast<int32_t>(loaded->constants.size());
-  info.default_threads = artefact.default_threads;
+  info.size_errors = loaded->size_errors.data();
+  info.n_inputs = count(loaded->inputs);
+  info.n_outputs = count(loaded->outputs);
+  info.n_states = count(loaded->states);
+  info.n_kernels = count(loaded->kernel_names);
+  info.n_constants = count(loaded->constants);
+  info.n_size_errors = count(loaded->size_errors);
+  info.n_sizes = artefact.n_sizes;
   info.arena_bytes = artefact.arena_bytes;
   info.entry = reinterpret_cast<FettleKernel>(loaded->code->lookup(artefact.entry));
-  info.run = fettle_rt_model_run;
-  info.profile = fettle_rt_model_profile;
-  info.destroy = fettle_rt_model_destroy;
-  info.error = fettle_rt_model_error;
-  if (!info.entry) return fail(ErrorCode::E303, "the host program is missing");
+  if (!artefact.resize.empty()) info.resize = reinterpret_cast<FettleKernel>(loaded->code->lookup(artefact.resize));
+  info.functions = &fettle_rt_functions;
+  if (!info.entry || (info.n_sizes > 0 && !info.resize)) return fail(ErrorCode::E303, "the host program is missing");
   return std::shared_ptr<const FettleModelInfo>(loaded, &loaded->info);
 }
 

@@ -4,11 +4,14 @@
 
 namespace fettle {
 
-Result<Graph> load_model(const std::string& path, const InputShapes& shapes, const GraphObserver& after) {
+Result<Graph> load_model(const std::string& path, const InputShapes& shapes, const OpenSizes& sizes,
+                         const ModelStates& states, const GraphObserver& after) {
   FETTLE_TRY(Graph graph, import_onnx(path));
   FETTLE_TRY_VOID(bind_shapes(graph, shapes));
+  FETTLE_TRY_VOID(refine_sizes(graph, sizes));
   FETTLE_TRY_VOID(optimize(graph, {.after = after}));
-  FETTLE_TRY_VOID(require_static(graph));
+  FETTLE_TRY_VOID(require_sizes(graph));
+  FETTLE_TRY_VOID(declare_states(graph, states));
   return graph;
 }
 

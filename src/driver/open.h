@@ -26,6 +26,8 @@ struct OpenOptions {
   double max_error_bound = std::numeric_limits<double>::infinity();
   /// Whose records are used: of the same program, or of those that count as equal to it.
   WorkloadEquality workload_equality = WorkloadEquality::kStructural;
+  OpenSizes sizes = {};  // that `shapes` leaves open
+  ModelStates states = {};
 };
 
 /// Whether the path names a shared library ("model.so", "model.so.1.2") rather than a model ("model.so.onnx").
@@ -41,7 +43,7 @@ Result<PlannedModel> plan_file(const std::string& path, const OpenOptions& optio
 /// Compiles what plan_file plans. Errors also: those of build_model and package_model.
 Result<CompiledModel> compile_file(const std::string& path, const OpenOptions& options, bool untuned = false);
 
-/// An instance of the model at `path`, of either kind. Errors: those of compile_file, or of Model::load.
+/// The model at `path`, of either kind. Errors: those of compile_file, or of Model::load.
 Result<Model> open_model(const std::string& path, const OpenOptions& options);
 
 }  // namespace fettle

@@ -58,7 +58,7 @@ std::vector<TaskInfo> PlannedModel::tasks() const {
   return found;
 }
 
-int64_t PlannedModel::arena_bytes() const { return std::max<int64_t>(plan.arena_bytes, 64); }
+int64_t PlannedModel::arena_bytes() const { return std::max<int64_t>(plan.arena_bytes.typical(), 64); }
 
 Result<> settle_schedules(PlannedModel& planned, const std::vector<bool>& settled) {
   FETTLE_TRY_VOID(share_packings(planned.plan, planned.requests, settled, planned.options.target,

@@ -67,7 +67,7 @@ struct PlannedModel {
   int plans_made = 0, defaults_handed_on = 0;
 
   std::vector<TaskInfo> tasks() const;
-  int64_t arena_bytes() const;
+  int64_t arena_bytes() const;  // at typical sizes
 };
 
 /// Plans the graph and chooses a schedule for each workload. Errors: those of make_plan, choose_schedules and

@@ -97,7 +97,7 @@ class Verification {
  private:
   struct Contender {
     CompiledModel compiled;
-    Model model;
+    ModelContext context;
   };
   struct Times {
     std::vector<double> fastest_ms, median_ms;
@@ -108,7 +108,7 @@ class Verification {
   Result<> run_untuned() {
     FETTLE_TRY(Contender made, instantiated(untuned_));
     baseline_.emplace(std::move(made));
-    FETTLE_TRY(inputs_, random_inputs(baseline_->model, options_.seed));
+    FETTLE_TRY(inputs_, random_inputs(baseline_->context.model(), options_.seed));
     return {};
   }
 
@@ -116,7 +116,8 @@ class Verification {
     FettleOptions run{};
     run.threads = options_.threads;
     FETTLE_TRY(Model model, compiled.instantiate(run));
-    return Contender{std::move(compiled), std::move(model)};
+    FETTLE_TRY(ModelContext context, model.make_context());
+    return Contender{std::move(compiled), std::move(context)};
   }
 
   /// With what the database knows, but these tasks with their defaults.
@@ -136,7 +137,7 @@ class Verification {
   /// Interleaved; once more where the last is close to the first, and time is left.
   Result<Times> timed(const std::vector<Contender*>& contenders, double seconds) {
     std::vector<TimedWork> works;
-    for (Contender* c : contenders) works.push_back(timed_model("", c->model, inputs_));
+    for (Contender* c : contenders) works.push_back(timed_model("", c->context, inputs_));
     Times times{std::vector<double>(works.size(), std::numeric_limits<double>::infinity()),
                 std::vector<double>(works.size())};
     for (int turn = 0; turn < 2; ++turn) {
@@ -158,8 +159,8 @@ class Verification {
     std::vector<int> votes(plan_.workloads.size(), 0);
     for (int round = 0; round < kRounds; ++round) {
       if (left_s() <= 0.2) return std::vector<Digest>();
-      FETTLE_TRY(const auto before, call_times(baseline_->model, kRuns));
-      FETTLE_TRY(const auto after, call_times(tuned.model, kRuns));
+      FETTLE_TRY(const auto before, call_times(baseline_->context, kRuns));
+      FETTLE_TRY(const auto after, call_times(tuned.context, kRuns));
       std::vector<double> sums(2 * plan_.workloads.size(), 0);
       for (const PlannedCall& call : plan_.calls) {
         const auto a = before.find(call.name), b = after.find(call.name);
@@ -180,8 +181,8 @@ class Verification {
   }
 
   /// The fastest of each call, ns.
-  Result<std::map<std::string, double>> call_times(Model& model, int runs) {
-    FETTLE_TRY(const std::vector<KernelTime> times, profile_model(model, inputs_, runs, nullptr));
+  Result<std::map<std::string, double>> call_times(ModelContext& context, int runs) {
+    FETTLE_TRY(const std::vector<KernelTime> times, profile_model(context, inputs_, runs, nullptr));
     std::map<std::string, double> found;
     for (const KernelTime& time : times) found[time.name] = static_cast<double>(time.min_ns);
     return found;

@@ -19,6 +19,11 @@ const T* typed(const Attrs& attrs, std::string_view name) {
 
 }  // namespace
 
+AttrValue dims_attr(std::vector<Dim> dims) {
+  if (auto numbers = static_shape(dims)) return std::move(*numbers);
+  return dims;
+}
+
 const AttrValue* Attrs::find(std::string_view name) const {
   const auto it = position(entries, name);
   return it != entries.end() && it->first == name ? &it->second : nullptr;

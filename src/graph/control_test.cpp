@@ -155,8 +155,8 @@ TEST(Control, WhatIterationsLeaveToEachOtherKeepsItsPlace) {
       for (int carried : step.kept) {
         const Storage& place = plan.storages[static_cast<size_t>(carried)];
         if (place.kind != Storage::Kind::kArena) continue;
-        EXPECT_TRUE(written.offset_bytes + written.size_bytes <= place.offset_bytes ||
-                    place.offset_bytes + place.size_bytes <= written.offset_bytes)
+        EXPECT_TRUE((written.offset_bytes + written.size_bytes - place.offset_bytes).value() <= 0 ||
+                    (place.offset_bytes + place.size_bytes - written.offset_bytes).value() <= 0)
             << to_text(plan);
       }
     }

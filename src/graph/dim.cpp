@@ -13,13 +13,13 @@
 namespace fettle {
 namespace {
 
-// What a product is made of beside numbers: a size, or an operation that no polynomial expresses.
+// As DimFactor, with what is known of it.
 struct Factor {
-  enum class Kind : uint8_t { kSymbol, kFloorDiv, kMax, kMin, kProduct };
+  using Kind = DimFactor::Kind;
   Kind kind;
   std::string text;  // as an operand; equal factors have equal texts
   Dim a, b;          // operands of all but a symbol
-  int64_t min, max, divisor;
+  int64_t min, max, divisor, typical;
 };
 using FactorRef = std::shared_ptr<const Factor>;
 
@@ -43,7 +43,7 @@ struct Bounds {
 struct SizeForm {
   std::vector<Term> terms;  // sorted by their factors' texts, no two of the same factors, no coefficient 0
   int64_t constant = 0;
-  int64_t min = 0, max = 0, divisor = 1;
+  int64_t min = 0, max = 0, divisor = 1, typical = 0;
   std::string text;
 
   static Dim make(std::vector<Term> terms, int64_t constant);
@@ -121,7 +121,12 @@ std::string text_of(const std::vector<Term>& terms, int64_t constant) {
 FactorRef make_factor(Factor::Kind kind, std::string_view op, const Dim& a, const Dim& b, Bounds range,
                       int64_t divisor) {
   std::string text = abbreviated(fmt::format("({} {} {})", operand(a), op, operand(b)));
-  return std::make_shared<const Factor>(Factor{kind, std::move(text), a, b, range.min, range.max, divisor});
+  const int64_t x = a.typical(), y = b.typical();
+  const int64_t typical = kind == Factor::Kind::kFloorDiv ? (y == 0 ? 0 : floordiv_int(x, y))
+                          : kind == Factor::Kind::kMax    ? std::max(x, y)
+                          : kind == Factor::Kind::kMin    ? std::min(x, y)
+                                                          : saturate(__int128{x} * y);
+  return std::make_shared<const Factor>(Factor{kind, std::move(text), a, b, range.min, range.max, divisor, typical});
 }
 
 Dim combine(const Dim& a, const Dim& b, int64_t b_times) {
@@ -162,27 +167,6 @@ std::optional<Term> quotient(const Term& term, const Term& divisor) {
     rest.factors.erase(it);
   }
   return rest;
-}
-
-// a / b where b is one product that divides each term of a.
-std::optional<Dim> exact_quotient(const SizeForm& a, const SizeForm& b) {
-  if (b.terms.size() + (b.constant != 0) != 1) return std::nullopt;
-  const Term divisor = b.terms.empty() ? Term{b.constant, {}} : b.terms[0];
-  Dim result;
-  std::vector<Term> terms;
-  for (const Term& term : a.terms) {
-    const std::optional<Term> rest = quotient(term, divisor);
-    if (!rest) return std::nullopt;
-    if (rest->factors.empty())
-      result = result + rest->coefficient;
-    else
-      terms.push_back(*rest);
-  }
-  if (a.constant != 0) {
-    if (!divisor.factors.empty() || a.constant % divisor.coefficient != 0) return std::nullopt;
-    result = result + a.constant / divisor.coefficient;
-  }
-  return result + SizeForm::make(std::move(terms), 0);
 }
 
 // a // b, for a number b > 1 and an a that b does not divide as it stands.
@@ -250,32 +234,38 @@ Dim SizeForm::make(std::vector<Term> terms, int64_t constant) {
   }
   if (form->terms.empty()) return constant;
 
-  __int128 min = constant, max = constant;
+  __int128 min = constant, max = constant, typical = constant;
   int64_t divisor = std::abs(constant);
   for (const Term& term : form->terms) {
     Bounds range{term.coefficient, term.coefficient};
-    int64_t of_term = std::abs(term.coefficient);
+    int64_t of_term = std::abs(term.coefficient), usual = term.coefficient;
     for (const FactorRef& factor : term.factors) {
       range = product(range, {factor->min, factor->max});
       of_term = saturate(__int128{of_term} * factor->divisor);
+      usual = saturate(__int128{usual} * factor->typical);
     }
     // Beyond the limit a product's divisor is no longer exact.
     if (of_term >= kMaxDim) of_term = std::abs(term.coefficient);
     divisor = std::gcd(divisor, of_term);
     min += range.min;
     max += range.max;
+    typical += usual;
   }
   form->min = saturate(min);
   form->max = saturate(max);
   form->divisor = divisor;
+  form->typical = std::clamp(saturate(typical), form->min, form->max);
   if (form->min == form->max) return form->min;
   form->text = text_of(form->terms, constant);
   return Dim(std::move(form));
 }
 
-Dim Dim::symbol(std::string name, int64_t min, int64_t max, int64_t divisor) {
+Dim Dim::symbol(std::string name, int64_t min, int64_t max, int64_t divisor, int64_t typical) {
   FETTLE_CHECK(!name.empty() && min <= max && divisor >= 1);
-  Factor factor{Factor::Kind::kSymbol, std::move(name), {}, {}, min, max, divisor};
+  constexpr int64_t kUsual = 64;
+  typical = (typical > 0 ? typical : kUsual) / divisor * divisor;
+  typical = std::clamp(std::max(typical, divisor), min, max);
+  Factor factor{Factor::Kind::kSymbol, std::move(name), {}, {}, min, max, divisor, typical};
   return SizeForm::make(std::make_shared<const Factor>(std::move(factor)));
 }
 
@@ -295,6 +285,19 @@ std::string_view Dim::symbol_name() const {
 int64_t Dim::min() const { return form_ ? form_->min : value_; }
 int64_t Dim::max() const { return form_ ? form_->max : value_; }
 int64_t Dim::divisor() const { return form_ ? form_->divisor : std::abs(value_); }
+int64_t Dim::typical() const { return form_ ? form_->typical : value_; }
+int64_t Dim::constant() const { return form_ ? form_->constant : value_; }
+
+std::vector<DimTerm> Dim::terms() const {
+  std::vector<DimTerm> terms;
+  if (!form_) return terms;
+  for (const Term& term : form_->terms) {
+    terms.push_back({term.coefficient, {}});
+    for (const FactorRef& factor : term.factors)
+      terms.back().factors.push_back({factor->kind, SizeForm::make(factor), factor->a, factor->b});
+  }
+  return terms;
+}
 std::string Dim::to_string() const { return form_ ? form_->text : std::to_string(value_); }
 
 void Dim::for_each_symbol(const std::function<void(const Dim& symbol)>& visit) const {
@@ -363,16 +366,15 @@ Dim floordiv(const Dim& a, const Dim& b) {
   FETTLE_CHECK(!(b == Dim(0)));
   if (a.is_number() && b.is_number()) return floordiv_int(a.value(), b.value());
   if (a == Dim(0)) return 0;
-  if (const std::optional<Dim> exact = exact_quotient(SizeForm::of(a), SizeForm::of(b))) return *exact;
+  if (const std::optional<Dim> exact = exact_quotient(a, b)) return *exact;
   if (b.is_number() && b.value() > 0) return floordiv_by_number(a, b.value());
+  if (b.min() == 0) return floordiv(a, max(b, 1));
   Bounds range{-kMaxDim, kMaxDim};
   if (b.min() > 0) {
     const int64_t corners[] = {floordiv_int(a.min(), b.min()), floordiv_int(a.min(), b.max()),
                                floordiv_int(a.max(), b.min()), floordiv_int(a.max(), b.max())};
     const auto [low, high] = std::minmax_element(std::begin(corners), std::end(corners));
     range = {*low, *high};
-  } else if (b.min() >= 0 && a.min() >= 0) {
-    range = {0, a.max()};
   }
   if (range.min == range.max) return range.min;
   return SizeForm::make(make_factor(Factor::Kind::kFloorDiv, "//", a, b, range, 1));
@@ -403,6 +405,39 @@ Dim min(const Dim& a, const Dim& b) {
   if (difference.max() <= 0) return a;
   if (difference.min() >= 0) return b;
   return extreme(Factor::Kind::kMin, "min", a, b, {std::min(a.min(), b.min()), std::min(a.max(), b.max())});
+}
+
+namespace {
+
+// By degree, then by factors: an order that products keep.
+bool leads(const Term& a, const Term& b) {
+  if (a.factors.size() != b.factors.size()) return a.factors.size() > b.factors.size();
+  return std::ranges::lexicographical_compare(
+      a.factors, b.factors, {}, [](const FactorRef& f) -> std::string_view { return f->text; },
+      [](const FactorRef& f) -> std::string_view { return f->text; });
+}
+
+Term leading(const Dim& d) {
+  const SizeForm form = SizeForm::of(d);
+  if (form.terms.empty()) return {form.constant, {}};
+  return *std::ranges::min_element(form.terms, leads);
+}
+
+}  // namespace
+
+std::optional<Dim> exact_quotient(const Dim& a, const Dim& b) {
+  if (b == Dim(0)) return std::nullopt;
+  const Term divisor = leading(b);
+  Dim result, rest = a;
+  for (size_t step = 0; step < kMaxTerms; ++step) {
+    if (rest == Dim(0)) return result;
+    const std::optional<Term> part = quotient(leading(rest), divisor);
+    if (!part) break;
+    const Dim product = part->factors.empty() ? Dim(part->coefficient) : SizeForm::make({*part}, 0);
+    result = result + product;
+    rest = rest - product * b;
+  }
+  return std::nullopt;
 }
 
 bool may_equal(const Dim& a, const Dim& b) {

@@ -15,6 +15,7 @@ namespace fettle {
 inline constexpr int64_t kMaxDim = int64_t{1} << 40;
 
 struct SizeForm;
+struct DimTerm;
 
 /// An integer: a number, or an expression over named sizes, each of which lies in a range and has a known divisor. It
 /// is immutable, and threads may share it.
@@ -26,9 +27,9 @@ class Dim {
  public:
   Dim() = default;
   Dim(int64_t value) : value_(value) {}
-  /// The size called `name`, of [min, max], which `divisor` (at least 1) divides. One name stands for one size, and is
-  /// given the same range everywhere.
-  static Dim symbol(std::string name, int64_t min = 0, int64_t max = kMaxDim, int64_t divisor = 1);
+  /// The size called `name`, of [min, max], which `divisor` (at least 1) divides; `typical` is one that it often has
+  /// (0: nobody said). One name stands for one size, and is given the same facts everywhere.
+  static Dim symbol(std::string name, int64_t min = 0, int64_t max = kMaxDim, int64_t divisor = 1, int64_t typical = 0);
 
   bool is_number() const { return form_ == nullptr; }
   /// The number; is_number() must hold.
@@ -40,6 +41,12 @@ class Dim {
   int64_t min() const;
   int64_t max() const;
   int64_t divisor() const;
+  /// What it is at typical sizes: for estimates.
+  int64_t typical() const;
+
+  // Its form: the sum of its terms and a number.
+  std::vector<DimTerm> terms() const;
+  int64_t constant() const;
 
   /// "48", "H", "2 * N + 1", "(H + 1) // 2". Long ones are abbreviated by a digest.
   std::string to_string() const;
@@ -60,15 +67,29 @@ class Dim {
   std::shared_ptr<const SizeForm> form_;  // null: a number
 };
 
+/// What a product is made of beside a number: a size, or an operation that no polynomial expresses.
+struct DimFactor {
+  enum class Kind : uint8_t { kSymbol, kFloorDiv, kMax, kMin, kProduct };
+  Kind kind;
+  Dim whole;  // the factor itself
+  Dim a, b;   // operands of all but a symbol
+};
+struct DimTerm {
+  int64_t coefficient;
+  std::vector<DimFactor> factors;  // never empty
+};
+
 Dim operator+(const Dim& a, const Dim& b);
 Dim operator-(const Dim& a, const Dim& b);
 Dim operator*(const Dim& a, const Dim& b);
-/// Rounds towards minus infinity. Where b is 0 it has no meaning; the number 0 must not be given.
+/// Rounds towards minus infinity. By a size that is 0 it is as by 1; the number 0 must not be given.
 Dim floordiv(const Dim& a, const Dim& b);
 Dim ceildiv(const Dim& a, const Dim& b);
 Dim max(const Dim& a, const Dim& b);
 Dim min(const Dim& a, const Dim& b);
 
+/// a / b, where b divides a whatever the sizes are and that can be told; else nothing.
+std::optional<Dim> exact_quotient(const Dim& a, const Dim& b);
 /// Whether a == b can hold for any sizes.
 bool may_equal(const Dim& a, const Dim& b);
 

@@ -44,6 +44,25 @@ TEST(Dim, QuotientsAreSimplified) {
   EXPECT_EQ(floordiv(h, 0 + h), Dim(1));
 }
 
+TEST(Dim, ExactQuotients) {
+  EXPECT_EQ(exact_quotient(h * w * 6, w * 2), h * 3);
+  EXPECT_EQ(exact_quotient((h + w) * (n + 1), h + w), n + 1);
+  EXPECT_EQ(exact_quotient(h * h - w * w, h - w), h + w);
+  EXPECT_EQ(exact_quotient(Dim(0), h), Dim(0));
+  EXPECT_FALSE(exact_quotient(h + 1, h));
+  EXPECT_FALSE(exact_quotient(h, Dim(2)));
+  EXPECT_FALSE(exact_quotient(h, Dim(0)));
+}
+
+TEST(Dim, TypicalSizes) {
+  const Dim t = Dim::symbol("T", 0, 100, 8, 50);
+  EXPECT_EQ(t.typical(), 48);
+  EXPECT_EQ((t * 2 + 1).typical(), 97);
+  EXPECT_EQ(floordiv(t + 1, 2).typical(), 24);
+  EXPECT_EQ(Dim(5).typical(), 5);
+  EXPECT_EQ(Dim::symbol("U", 10, 20).typical(), 20);
+}
+
 TEST(Dim, Text) {
   EXPECT_EQ((h + 1).to_string(), "H + 1");
   EXPECT_EQ((Dim(5) - h * 2).to_string(), "5 - 2 * H");

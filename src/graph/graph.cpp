@@ -7,6 +7,7 @@
 #include <queue>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "base/check.h"
 #include "graph/op.h"
@@ -167,6 +168,7 @@ void Graph::replace_node(Node* node, Value* by) {
     merge_provenance(by->producer, node);
   else
     for (Node* user : node->outputs[0]->users) merge_provenance(user, node);
+  if (!by->content) by->content = node->outputs[0]->content;
   replace_uses(node->outputs[0], by);
   for (const Value* output : node->outputs)
     if (use_count(output)) return;
@@ -248,7 +250,27 @@ Graph Graph::clone() const {
     for (size_t i = 0; i < node->outputs.size(); ++i) values[node->outputs[i]] = made->outputs[i];
   }
   for (const GraphOutput& output : outputs_) copy.add_output(output.name, of(output.value));
+  copy.size_checks_ = size_checks_;
+  for (GraphState state : states_) {
+    state.input = values.at(state.input);
+    copy.states_.push_back(std::move(state));
+  }
   return copy;
+}
+
+void Graph::replace_sizes(const std::function<Dim(const Dim&)>& replaced) {
+  for (SizeCheck& check : std::exchange(size_checks_, {})) {
+    check.value = replaced(check.value);
+    const bool holds = check.is_zero ? check.value == Dim(0) : check.value.min() >= 0;
+    if (!holds) add_size_check(std::move(check));
+  }
+}
+
+void Graph::add_size_check(SizeCheck check) {
+  const bool known = std::ranges::any_of(size_checks_, [&](const SizeCheck& other) {
+    return other.is_zero == check.is_zero && other.value == check.value;
+  });
+  if (!known) size_checks_.push_back(std::move(check));
 }
 
 void merge_provenance(Provenance& to, const Provenance& from) {

@@ -2,6 +2,7 @@
 // The model as a graph in SSA form: values made once, by a node, as an input or as a constant.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,8 +50,11 @@ struct Value {
   std::vector<int64_t> extents() const;
 };
 
+/// Dims are integers some of which are sizes: those that are all numbers are int64_t.
 using AttrValue = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
-                               std::vector<std::string>, ConstantTensor>;
+                               std::vector<std::string>, ConstantTensor, std::vector<Dim>>;
+/// An attribute of integers, some of which may be sizes.
+AttrValue dims_attr(std::vector<Dim> dims);
 
 /// Attributes of a node, sorted by name. The names and meanings are ONNX's, of the newest opset that Fettle knows.
 struct Attrs {
@@ -104,6 +108,22 @@ struct Node {
   Value* output(size_t i = 0) const { return outputs[i]; }
 };
 
+/// What the sizes of a model's inputs must fulfil, which cannot be told before they are known.
+struct SizeCheck {
+  Dim value;            // must be 0, or not negative
+  bool is_zero = true;
+  std::string message;  // "MatMul \"scores\": S and T must be equal"
+};
+
+/// A tensor that outlives a call: what one call leaves in an output is an input of the next. It lies in memory of its
+/// `capacity`, of which it fills a part along `axis`; or all of it, where no axis grows (-1).
+struct GraphState {
+  Value* input = nullptr;
+  int output = 0;  // which of the graph's
+  int axis = -1;
+  std::vector<int64_t> capacity;
+};
+
 struct GraphOutput {
   std::string name;  // the model's name for it, which survives passes
   Value* value = nullptr;
@@ -119,6 +139,13 @@ class Graph {
   Graph& operator=(Graph&&) = default;
 
   const std::string& name() const { return name_; }
+  const std::vector<SizeCheck>& size_checks() const { return size_checks_; }
+  const std::vector<GraphState>& states() const { return states_; }
+  void add_state(GraphState state) { states_.push_back(std::move(state)); }
+  /// Of equal values one is kept.
+  void add_size_check(SizeCheck check);
+  /// Rules over other sizes; those that hold for all sizes go.
+  void replace_sizes(const std::function<Dim(const Dim&)>& replaced);
   const std::vector<Value*>& inputs() const { return inputs_; }
   const std::vector<GraphOutput>& outputs() const { return outputs_; }
   /// In topological order after sort(); until then what was added last is last, erased nodes included.
@@ -166,6 +193,8 @@ class Graph {
   std::string unique_name(std::string name);
 
   std::string name_;
+  std::vector<SizeCheck> size_checks_;
+  std::vector<GraphState> states_;
   std::vector<Value*> inputs_;
   std::vector<GraphOutput> outputs_;
   std::vector<Node*> nodes_;

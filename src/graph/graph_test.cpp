@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -94,12 +95,18 @@ TEST(Op, FusionKindDependsOnShapes) {
   EXPECT_EQ(fusion_kind(*wide), FusionKind::kBroadcast);
 }
 
-TEST(Op, MeaningNeedsStaticShapes) {
+TEST(Op, OpenSizesBecomeParameters) {
   Graph g("g");
-  Value* x = g.add_input("x", f32({Dim::symbol("N")}));
+  Value* x = g.add_input("x", f32({Dim::symbol("N", 1, 64, 2, 8)}));
   Node* relu = g.add_node(find_op("Relu"), "relu", {x});
+  EXPECT_EQ(node_func(*relu).error().code, ErrorCode::E604);  // without types
   relu->outputs[0]->type = x->type;
-  EXPECT_EQ(node_func(*relu).error().code, ErrorCode::E604);
+  const auto func = node_func(*relu);
+  ASSERT_TRUE(func);
+  ASSERT_EQ((*func)->int_params.size(), 1u);
+  const IntParam& n = (*func)->int_params[0];
+  EXPECT_EQ((*func)->params[0].buffer->shape[0].get(), n.var.get());
+  EXPECT_EQ((std::vector{n.min, n.max, n.multiple_of, n.typical}), (std::vector<int64_t>{1, 64, 2, 8}));
 }
 
 TEST(Op, EveryOperatorHasItsRuleAndMeaning) {
@@ -216,6 +223,30 @@ TEST(Op, MinimaAndMaximaPassNaNOn) {
       EXPECT_EQ(value_of("ArgMin", {b}, false, attrs), (std::vector<double>{last ? 3.0 : 1.0}));
     }
   }
+}
+
+// A row with NaN or +inf is NaN all over, and one of -inf alone; no other row is. As numpy and ONNX Runtime have it.
+TEST(Op, SoftmaxOfWhatIsNoNumber) {
+  const double inf = INFINITY;
+  const std::vector<std::pair<std::vector<double>, bool>> rows = {
+      {{NAN, 1, 2, 3}, true},       {{1, 2, 3, NAN}, true},           {{5, NAN, -inf, NAN}, true},
+      {{NAN, NAN, NAN, NAN}, true}, {{inf, 1, 2, 3}, true},           {{inf, inf, 0, 0}, true},
+      {{inf, NAN, 0, -inf}, true},  {{-inf, -inf, -inf, -inf}, true}, {{-inf, 1, 1, -inf}, false},
+      {{1, 1, 1, 1}, false},        {{-inf, -inf, NAN, -inf}, true},  {{-inf, -inf, -inf, 4}, false}};
+  for (const DType type : {kF32, kF64, kF16})
+    for (const auto& [row, is_nan] : rows) {
+      const std::vector<double> y = value_of("Softmax", {list_of(row, type)}),
+                                log_y = value_of("LogSoftmax", {list_of(row, type)});
+      for (size_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(std::isnan(y[i]), is_nan) << i << " of " << row[0] << ", " << row[1];
+        EXPECT_EQ(std::isnan(log_y[i]), is_nan) << i << " of " << row[0] << ", " << row[1];
+        if (is_nan) continue;
+        const double count = static_cast<double>(std::ranges::count_if(row, [](double x) { return x > -HUGE_VAL; }));
+        EXPECT_NEAR(y[i], row[i] > -inf ? 1 / count : 0, 1e-3);
+      }
+    }
+  for (const auto& [row, expected] : {std::pair{std::vector<double>{1, NAN, 2}, false}, {{0, 0, -inf}, true}})
+    EXPECT_EQ(!std::isnan(value_of("ReduceLogSumExp", {list_of(row, kF32)})[0]), expected);
 }
 
 }  // namespace

@@ -69,11 +69,8 @@ te::Tensor rounded(const te::Tensor& t, DType dtype) {
 Result<std::vector<te::Tensor>> node_compute(const Node& node, std::span<const te::Tensor> inputs) {
   for (const auto* list : {&node.inputs, &node.outputs})
     for (const Value* value : *list)
-      if (value && !value->is_static())
-        return fail(ErrorCode::E604,
-                    fmt::format("the shape of \"{}\" is {}", value->name,
-                                value->type ? to_string(value->type->shape) : "not known"),
-                    node.name);
+      if (value && !value->type)
+        return fail(ErrorCode::E604, fmt::format("the shape of \"{}\" is not known", value->name), node.name);
   const auto is_half = [](const Value* value) { return value && computed_dtype(value->dtype()) != value->dtype(); };
   bool widens = node.op->work == ElementWork::kComputes &&
                 (std::ranges::any_of(node.inputs, is_half) || std::ranges::any_of(node.outputs, is_half));
@@ -114,10 +111,11 @@ te::Tensor placeholder_for(const Value& value) {
     if (name.empty() && !letter) name = "v_";
     name += letter || digit ? c : '_';
   }
-  return te::placeholder(ops::shape_exprs(value.type->shape), value.type->dtype, name);
+  return te::placeholder(size_exprs(value.type->shape), value.type->dtype, name);
 }
 
 Result<Func> node_func(const Node& node) {
+  SizeVars vars;
   std::unordered_map<const Value*, te::Tensor> made;
   std::vector<te::Tensor> params, arguments;
   te::FuncOptions options;
@@ -126,7 +124,7 @@ Result<Func> node_func(const Node& node) {
       arguments.emplace_back();
       continue;
     }
-    if (!input->is_static())
+    if (!input->type)
       return fail(ErrorCode::E604, fmt::format("the shape of \"{}\" is not known", input->name), node.name);
     auto [it, is_new] = made.try_emplace(input);
     if (is_new) {
@@ -138,7 +136,8 @@ Result<Func> node_func(const Node& node) {
   }
   FETTLE_TRY(auto outputs, node_compute(node, arguments));
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = rounded(outputs[i], node.outputs[i]->dtype());
-  return program_of(ops::tensor_name(node), params, outputs, options, node.name);
+  FETTLE_TRY(const Func func, program_of(ops::tensor_name(node), params, outputs, options, node.name));
+  return with_size_params(func, vars).func;
 }
 
 }  // namespace fettle

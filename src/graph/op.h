@@ -84,8 +84,9 @@ struct OpDef {
   /// Types of the outputs from the inputs' types, attributes and known contents. Output dtypes included.
   /// E604 a content that is needed is unknown · E605 types do not agree · E606 attributes are invalid
   Result<std::vector<TensorType>> (*infer)(const Node& node) = nullptr;
-  /// The outputs as tensor expressions over `inputs`, one a node input, undefined where that is null. All shapes are
-  /// static and the outputs typed. Types are computed_dtype()s, the node's too, unless `work` says otherwise.
+  /// The outputs as tensor expressions over `inputs`, one a node input, undefined where that is null. Extents that are
+  /// open are size_expr()s, and the outputs are typed. Types are computed_dtype()s, the node's too, unless `work` says
+  /// otherwise.
   /// Null: of control flow, which the planner runs (graph/control.h).
   Result<std::vector<te::Tensor>> (*compute)(const Node& node, std::span<const te::Tensor> inputs) = nullptr;
   std::span<const ParamInput> params = {};
@@ -111,6 +112,9 @@ struct OpDef {
   /// Whether each pixel of the output is one of input 0, which index arithmetic finds: what reads it pixel by pixel
   /// may then read the input instead. Null: never.
   bool (*maps_pixels)(const Node& node) = nullptr;
+  /// Whether this node must not run where nothing needs it: it divides integers, or reads what may not be there. Null:
+  /// it may always run.
+  bool (*is_partial)(const Node& node) = nullptr;
 };
 
 /// Operators of one kind: one file in graph/ops/.
@@ -127,14 +131,15 @@ const OpDef* find_op(std::string_view name);
 /// The fusion kind of this node: a Broadcast operator whose inputs all have the output's shape is Elementwise.
 FusionKind fusion_kind(const Node& node);
 
-/// The node's outputs as tensor expressions: node.op->compute with static shapes checked first. E604.
+/// The node's outputs as tensor expressions: node.op->compute, for values that are typed. E604. Open sizes need a
+/// SizeVars that lives.
 /// inputs:  one a node input, undefined where that is null. Halves may come as they lie in memory, or as they were
 ///          computed: in single precision, by another node of the same kernel.
 /// Outputs that are halves may be of single precision: see rounded().
 Result<std::vector<te::Tensor>> node_compute(const Node& node, std::span<const te::Tensor> inputs);
 /// `t` as `dtype`, in which it is stored: the one rounding of what a kernel computes.
 te::Tensor rounded(const te::Tensor& t, DType dtype);
-/// A placeholder of the value's type, named after it. The shape must be static.
+/// A placeholder of the value's type, named after it.
 te::Tensor placeholder_for(const Value& value);
 /// The program of operators' tensor expressions; `name` of a node or group, for the error.
 /// E605 an operator does not compute with the types that it is given

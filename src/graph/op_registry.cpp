@@ -8,6 +8,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "graph/size_vars.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 
@@ -41,7 +42,8 @@ Result<std::vector<te::Tensor>> compute_own(const Node& node, std::span<const te
     const TensorType& type = *node.outputs[i]->type;
     const te::Tensor& made = outputs[i];
     bool same = made && made.dtype() == type.dtype && made.shape().size() == type.shape.size();
-    for (size_t d = 0; same && d < type.shape.size(); ++d) same = is_int(made.shape()[d], type.shape[d].value());
+    for (size_t d = 0; same && d < type.shape.size(); ++d)
+      same = structural_equal(made.shape()[d], size_expr(type.shape[d]));
     if (!same)
       return refuse(fmt::format("what it computes is not of the type {} that its rule gives", type.to_string()));
     if (node.op->is_pointwise && !is_pointwise_in(made, inputs)) return refuse("it calls itself pointwise, but is not");

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "graph/op_registry.h"
 #include "graph/view.h"
+#include "ir/compare.h"
 
 namespace fettle::ops {
 
@@ -39,9 +41,36 @@ Result<> check_same_dtype(const Node& node, size_t first, size_t last) {
   return {};
 }
 
+namespace {
+thread_local Graph* checked = nullptr;
+// 0 where the body whose rules are noted is known not to run, else 1.
+thread_local Dim runs = 1;
+}  // namespace
+
+SizeCheckScope::SizeCheckScope(Graph& graph) : before_(std::exchange(checked, &graph)) {}
+SizeCheckScope::~SizeCheckScope() { checked = before_; }
+
+void note_equal(const Node& node, const Dim& a, const Dim& b, std::string_view what) {
+  if (!checked || a == b) return;
+  checked->add_size_check({(a - b) * runs, true,
+                           fmt::format("{} \"{}\": {}: {} and {} must be equal", node.op->name, node.name, what,
+                                       a.to_string(), b.to_string())});
+}
+
+void note_not_negative(const Node& node, const Dim& a, std::string_view what) {
+  if (!checked || a.min() >= 0) return;
+  checked->add_size_check(
+      {a * runs, false,
+       fmt::format("{} \"{}\": {}: {} must not be negative", node.op->name, node.name, what, a.to_string())});
+}
+
+BodyCheckScope::BodyCheckScope(const Dim& times) : before_(std::exchange(runs, runs * min(times, 1))) {}
+BodyCheckScope::~BodyCheckScope() { runs = before_; }
+
 Result<Dim> common_dim(const Node& node, const Dim& a, const Dim& b, std::string_view what) {
   if (!may_equal(a, b))
     return bad_types(node, fmt::format("{}: {} and {} are not equal", what, a.to_string(), b.to_string()));
+  note_equal(node, a, b, what);
   return a.is_number() ? a : b;
 }
 
@@ -55,11 +84,10 @@ Result<Shape> broadcast(const Node& node, const Shape& a, const Shape& b) {
       out[d] = x;
     else if (x == Dim(1))
       out[d] = y;
-    else if (!x.is_number())
+    else if (may_equal(x, y)) {  // open sizes are not taken for 1
+      note_equal(node, x, y, "broadcast");
       out[d] = y.is_number() ? y : x;
-    else if (!y.is_number())
-      out[d] = x;
-    else
+    } else
       return bad_types(node, fmt::format("shapes {} and {} do not broadcast", to_string(a), to_string(b)));
   }
   return out;
@@ -93,7 +121,9 @@ Result<std::vector<int64_t>> positive_axes(const Node& node, std::vector<int64_t
 std::optional<std::vector<Dim>> content_of(const Value& value) {
   if (!value.is_constant()) return value.content;
   constexpr int64_t kMaxContent = 4096;
-  if (!value.constant->dtype.is_int() || value.constant->shape.size() > 1 || value.constant->n_elems() > kMaxContent)
+  const DType dtype = value.constant->dtype;
+  if (!(dtype.is_int() || dtype.is_bool()) || value.constant->shape.size() > 1 ||
+      value.constant->n_elems() > kMaxContent)
     return std::nullopt;
   const auto numbers = to_ints(*value.constant);
   return std::vector<Dim>(numbers.begin(), numbers.end());
@@ -110,6 +140,7 @@ Result<std::optional<std::vector<Dim>>> dims_param(const Node& node, size_t inpu
   if (const AttrValue* value = node.attrs.find(attr)) {
     if (const auto* list = std::get_if<std::vector<int64_t>>(value))
       return std::vector<Dim>(list->begin(), list->end());
+    if (const auto* dims = std::get_if<std::vector<Dim>>(value)) return *dims;
     if (const auto* number = std::get_if<int64_t>(value)) return std::vector<Dim>{*number};
     return bad_attribute(node, fmt::format("attribute {} is no list of integers", attr));
   }
@@ -145,12 +176,6 @@ Result<std::optional<std::vector<double>>> floats_param(const Node& node, size_t
   return to_doubles(*node.inputs[input]->constant);
 }
 
-std::vector<Expr> shape_exprs(const Shape& shape) {
-  std::vector<Expr> exprs;
-  for (const Dim& d : shape) exprs.push_back(Expr(d.value()));
-  return exprs;
-}
-
 std::string tensor_name(const Node& node) {
   std::string text;
   for (const char c : short_name(*node.op)) {
@@ -172,14 +197,21 @@ Expr read_broadcast(const te::Tensor& t, const Indices& indices) {
 
 te::Tensor map_output(const Node& node, const std::function<Expr(const Indices&)>& element, size_t output) {
   return te::compute(
-      shape_exprs(output_shape(node, output)), [&](const std::vector<Var>& i) { return element(to_indices(i)); },
+      size_exprs(output_shape(node, output)), [&](const std::vector<Var>& i) { return element(to_indices(i)); },
       tensor_name(node));
 }
 
-int64_t count_of(const std::vector<Expr>& extents) {
-  int64_t count = 1;
-  for (const Expr& extent : extents) count *= *as_int(extent);
-  return count;
+Expr inverse_count(const std::vector<Expr>& extents, DType dtype) {
+  int64_t known = 1;
+  Expr open;
+  for (const Expr& extent : extents) {
+    if (const int64_t* number = as_int(extent))
+      known *= *number;
+    else
+      open = open ? open * extent : extent;
+  }
+  const Expr share = constant(1 / static_cast<double>(known), dtype);
+  return open ? share / cast(dtype, open) : share;
 }
 
 std::vector<te::ReduceAxis> reduce_axes(const std::vector<Expr>& extents) {
@@ -188,20 +220,47 @@ std::vector<te::ReduceAxis> reduce_axes(const std::vector<Expr>& extents) {
   return axes;
 }
 
-te::Tensor reduce_over(Reduce reduce, std::vector<Expr> shape, const std::vector<te::ReduceAxis>& axes,
-                       const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
-                       std::vector<std::string> axis_names) {
+namespace {
+
+te::Tensor reduced(Reduce reduce, std::vector<Expr> shape, const std::vector<te::ReduceAxis>& axes,
+                   const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
+                   std::vector<std::string> axis_names, Expr& identity) {
   return te::compute(
       std::move(shape),
       [&](const std::vector<Var>& i) -> te::Body {
         Expr value = element(to_indices(i), {axes.begin(), axes.end()});
         if (axes.empty()) return value;
         te::Reduction reduction = reduce(std::move(value), axes);
-        if (std::ranges::any_of(axes, [](const te::ReduceAxis& axis) { return is_zero(axis.extent); }))
-          return reduction.identity[0];
+        identity = reduction.identity[0];
+        if (std::ranges::any_of(axes, [](const te::ReduceAxis& axis) { return is_zero(axis.extent); })) return identity;
         return reduction;
       },
       std::move(name), std::move(axis_names));
+}
+
+}  // namespace
+
+te::Tensor reduce_row(Reduce reduce, std::vector<Expr> shape, const std::vector<te::ReduceAxis>& axes,
+                      const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
+                      std::vector<std::string> axis_names) {
+  Expr identity;
+  return reduced(reduce, std::move(shape), axes, element, std::move(name), std::move(axis_names), identity);
+}
+
+te::Tensor reduce_over(Reduce reduce, std::vector<Expr> shape, const std::vector<te::ReduceAxis>& axes,
+                       const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
+                       std::vector<std::string> axis_names) {
+  Expr identity, some;
+  // A loop that never runs begins no sum. Where the result has none, either, nothing is missing.
+  for (const te::ReduceAxis& axis : axes) {
+    const bool is_kept = std::ranges::any_of(shape, [&](const Expr& e) { return structural_equal(e, axis.extent); });
+    if (!is_positive_size(axis.extent) && !is_kept) some = logical_and(some, lt(Expr(0), axis.extent));
+  }
+  const te::Tensor result = reduced(reduce, shape, axes, element, name, std::move(axis_names), identity);
+  if (is_true(some) || !identity) return result;
+  return te::compute(
+      std::move(shape), [&](const std::vector<Var>& i) -> te::Body { return select(some, result(i), identity); },
+      name + "_of_some");
 }
 
 Expr divide(const Expr& a, const Expr& b) {
@@ -213,25 +272,25 @@ Expr divide(const Expr& a, const Expr& b) {
   return floordiv(a, b) + select(logical_and(inexact, signs_differ), int_imm(1, a.dtype()), zero);
 }
 
-Indices reshape_indices(const std::vector<int64_t>& from, const std::vector<int64_t>& to, const Indices& indices) {
+Indices reshape_indices(const Shape& from, const Shape& to, const Indices& indices) {
   Indices result(from.size(), Expr(0));
-  if (std::find(from.begin(), from.end(), 0) != from.end()) return result;  // no element is ever asked for
-  const auto groups = equal_groups(from, to);
-  FETTLE_CHECK(groups);
+  if (std::find(from.begin(), from.end(), Dim(0)) != from.end()) return result;  // no element is ever asked for
+  auto groups = equal_groups(from, to);
+  // Of open sizes that cannot be told to be equal: all dims together.
+  if (!groups) groups = {{0, from.size(), 0, to.size()}};
   for (const DimGroup& group : *groups) {
     Expr flat = 0;
-    int64_t inner = 1;
-    for (size_t d = group.to; d < group.to_end; ++d) {
-      inner *= to[d];
-      if (to[d] != 1) flat = flat * Expr(to[d]) + indices[d];
-    }
-    bool outermost = true;
-    for (size_t d = group.from; d < group.from_end; ++d) {
-      if (from[d] == 1) continue;
-      inner /= from[d];
-      const Expr quotient = floordiv(flat, Expr(inner));
-      result[d] = outermost ? quotient : floormod(quotient, Expr(from[d]));
-      outermost = false;
+    for (size_t d = group.to; d < group.to_end; ++d)
+      if (!(to[d] == Dim(1))) flat = flat * size_expr(to[d]) + indices[d];
+    Dim inner = 1;
+    for (size_t d = group.from_end; d-- > group.from;) {
+      if (from[d] == Dim(1)) continue;
+      const bool outermost =
+          std::all_of(from.begin() + static_cast<std::ptrdiff_t>(group.from),
+                      from.begin() + static_cast<std::ptrdiff_t>(d), [](const Dim& dim) { return dim == Dim(1); });
+      const Expr quotient = floordiv(flat, divisor_expr(inner));
+      result[d] = outermost ? quotient : floormod(quotient, divisor_expr(from[d]));
+      inner = inner * from[d];
     }
   }
   return result;

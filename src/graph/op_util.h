@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/op.h"
+#include "graph/size_vars.h"
 
 namespace fettle::ops {
 
@@ -87,6 +88,36 @@ Result<std::vector<int64_t>> positive_axes(const Node& node, std::vector<int64_t
 
 // --- parameters: the attribute, or the content of the input that may stand for it ----------------------------------
 
+/// Rules that sizes must keep are noted in `graph` while it lives.
+class SizeCheckScope {
+ public:
+  explicit SizeCheckScope(Graph& graph);
+  SizeCheckScope(const SizeCheckScope&) = delete;
+  SizeCheckScope& operator=(const SizeCheckScope&) = delete;
+  ~SizeCheckScope();
+
+ private:
+  Graph* before_;
+};
+/// a == b cannot be told to hold for all sizes, and must; or a >= 0.
+void note_equal(const Node& node, const Dim& a, const Dim& b, std::string_view what);
+void note_not_negative(const Node& node, const Dim& a, std::string_view what);
+/// n, a number, divides a.
+inline void note_divides(const Node& node, int64_t n, const Dim& a, std::string_view what) {
+  note_equal(node, floordiv(a, n) * n, a, what);
+}
+/// While it lives, rules are those of a body that runs `times` times: they need not hold where that is 0.
+class BodyCheckScope {
+ public:
+  explicit BodyCheckScope(const Dim& times);
+  BodyCheckScope(const BodyCheckScope&) = delete;
+  BodyCheckScope& operator=(const BodyCheckScope&) = delete;
+  ~BodyCheckScope();
+
+ private:
+  Dim before_;
+};
+
 /// The elements of a small integer tensor, where they are known; symbols among them.
 std::optional<std::vector<Dim>> content_of(const Value& value);
 /// Nothing where there is neither. E604 the input's content is not known.
@@ -99,7 +130,6 @@ Result<std::optional<int64_t>> int_param(const Node& node, size_t input, std::st
 
 using Indices = std::vector<Expr>;
 
-std::vector<Expr> shape_exprs(const Shape& shape);
 /// "BatchNormalization" → "batch_normalization": the name of the node's tensor expressions.
 std::string tensor_name(const Node& node);
 inline Tensors one(te::Tensor tensor) { return std::vector<te::Tensor>{std::move(tensor)}; }
@@ -113,11 +143,13 @@ inline Indices to_indices(const std::vector<Var>& vars) { return {vars.begin(), 
 te::Tensor map_output(const Node& node, const std::function<Expr(const Indices&)>& element, size_t output = 0);
 /// C's division, towards zero, for integers; a / b for floats.
 Expr divide(const Expr& a, const Expr& b);
+/// As size_expr, of what something is divided by: 1 instead of 0, where nothing of the quotient is used.
+inline Expr divisor_expr(const Dim& dim) { return size_expr(dim.is_number() ? dim : max(dim, 1)); }
 /// The one element of a tensor, whatever its rank.
 inline Expr scalar_of(const te::Tensor& t) { return t(Indices(t.shape().size(), Expr(0))); }
 inline Expr number(double value, const Expr& like) { return constant(value, like.dtype()); }
-/// Product of static extents.
-int64_t count_of(const std::vector<Expr>& extents);
+/// 1 / the product of the extents, as a number of type `dtype`.
+Expr inverse_count(const std::vector<Expr>& extents, DType dtype);
 
 using Reduce = te::Reduction (*)(Expr, std::vector<te::ReduceAxis>);
 /// Axes k0, k1, …
@@ -127,10 +159,14 @@ std::vector<te::ReduceAxis> reduce_axes(const std::vector<Expr>& extents);
 te::Tensor reduce_over(Reduce reduce, std::vector<Expr> shape, const std::vector<te::ReduceAxis>& axes,
                        const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
                        std::vector<std::string> axis_names = {});
+/// The same where nobody reads what goes over nothing: a row's sum is read beside the row's elements.
+te::Tensor reduce_row(Reduce reduce, std::vector<Expr> shape, const std::vector<te::ReduceAxis>& axes,
+                      const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
+                      std::vector<std::string> axis_names = {});
 inline Expr clamp(const Expr& x, const Expr& low, const Expr& high) { return min(max(x, low), high); }
 /// Indices of a tensor of shape `from` at the element with the same position as `indices` in shape `to`. Runs of dims
 /// of equal products are mapped on their own, so that what a reshape keeps is kept.
-Indices reshape_indices(const std::vector<int64_t>& from, const std::vector<int64_t>& to, const Indices& indices);
+Indices reshape_indices(const Shape& from, const Shape& to, const Indices& indices);
 
 // --- definitions --------------------------------------------------------------------------------------------------
 

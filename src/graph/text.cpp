@@ -18,6 +18,7 @@ std::string attr_text(const AttrValue& value) {
     std::string operator()(const std::vector<int64_t>& v) const { return fmt::format("[{}]", fmt::join(v, ", ")); }
     std::string operator()(const std::vector<double>& v) const { return fmt::format("[{:g}]", fmt::join(v, ", ")); }
     std::string operator()(const std::vector<std::string>& v) const { return fmt::format("[{}]", fmt::join(v, ", ")); }
+    std::string operator()(const std::vector<Dim>& v) const { return to_string(v); }
     std::string operator()(const ConstantTensor& v) const {
       return v.dtype.to_string() + to_string(Shape(v.shape.begin(), v.shape.end()));
     }

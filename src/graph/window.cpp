@@ -35,13 +35,13 @@ Result<Window> read_window(const Node& node, std::vector<int64_t> kernel) {
   FETTLE_TRY(w.dilations, read_list(node, "dilations", n, 1, 1));
   FETTLE_TRY(const auto pads, read_list(node, "pads", 2 * n, 0, 0));
   w.before.assign(pads.begin(), pads.begin() + static_cast<int64_t>(n));
-  w.after.assign(pads.begin() + static_cast<int64_t>(n), pads.end());
+  w.stated_after.assign(pads.begin() + static_cast<int64_t>(n), pads.end());
 
   const std::string auto_pad = node.attrs.get_string("auto_pad", "NOTSET");
   const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
   if (auto_pad == "VALID") {
     w.before.assign(n, 0);
-    w.after.assign(n, 0);
+    w.stated_after.assign(n, 0);
   } else if (!same && auto_pad != "NOTSET" && !auto_pad.empty()) {
     return bad_attribute(node, "auto_pad is " + auto_pad);
   }
@@ -51,42 +51,41 @@ Result<Window> read_window(const Node& node, std::vector<int64_t> kernel) {
     if (same) {
       const Dim out = ceildiv(input[d], s);
       w.output.push_back(out);
-      // Where the extent is a symbol the padding is not known yet; the output's extent is.
       const Dim total = max((out - 1) * s + w.span(d) - input[d], 0);
-      const int64_t known = total.is_number() ? total.value() : 0;
-      const int64_t less = known / 2;
-      w.before[d] = auto_pad == "SAME_UPPER" ? less : known - less;
-      w.after[d] = known - w.before[d];
+      const Dim less = floordiv(total, 2);
+      w.before[d] = auto_pad == "SAME_UPPER" ? less : total - less;
+      w.stated_after[d] = total - w.before[d];
       continue;
     }
-    const Dim room = input[d] + w.before[d] + w.after[d] - w.span(d);
+    const Dim room = input[d] + w.before[d] + w.stated_after[d] - w.span(d);
     if (room.max() < 0)
       return bad_types(node, fmt::format("a window of {} over {} elements", w.span(d), input[d].to_string()));
+    note_not_negative(node, room, fmt::format("a window of {} over {} elements", w.span(d), input[d].to_string()));
     Dim out = (ceil_mode ? ceildiv(room, s) : floordiv(room, s)) + 1;
     // The last window must begin inside of the input or the padding before it.
-    if (ceil_mode && out.is_number() && (out.value() - 1) * s >= input[d].value() + w.before[d]) out = out - 1;
+    if (ceil_mode) out = min(out, ceildiv(input[d] + w.before[d], s));
     w.output.push_back(out);
   }
-  w.stated_after = w.after;
   for (size_t d = 0; d < n; ++d) {
-    if (!w.output[d].is_number() || !input[d].is_number()) continue;
-    const int64_t reach = (w.output[d].value() - 1) * w.strides[d] + w.span(d);
+    if (!input[d].is_number()) {
+      w.after.push_back(w.stated_after[d] + (ceil_mode ? w.strides[d] - 1 : 0));
+      continue;
+    }
     // Exactly what the windows read: padding that no window reaches is left out.
-    w.after[d] = std::max<int64_t>(0, reach - w.before[d] - input[d].value());
+    const Dim reach = (w.output[d] - 1) * w.strides[d] + w.span(d);
+    w.after.push_back(max(reach - w.before[d] - input[d], 0));
   }
   return w;
 }
 
 te::Tensor padded(const te::Tensor& x, const Window& window, const Expr& value, const std::string& name) {
-  const auto positive = [](int64_t p) { return p > 0; };
-  if (std::none_of(window.before.begin(), window.before.end(), positive) &&
-      std::none_of(window.after.begin(), window.after.end(), positive))
-    return x;
+  const auto positive = [](const Dim& p) { return p.max() > 0; };
+  if (std::ranges::none_of(window.before, positive) && std::ranges::none_of(window.after, positive)) return x;
   const size_t outer = x.shape().size() - window.n_dims();
   std::vector<Expr> before(outer, Expr(0)), after(outer, Expr(0));
   for (size_t d = 0; d < window.n_dims(); ++d) {
-    before.push_back(Expr(window.before[d]));
-    after.push_back(Expr(window.after[d]));
+    before.push_back(size_expr(window.before[d]));
+    after.push_back(size_expr(window.after[d]));
   }
   return te::pad(x, before, after, value, name);
 }

@@ -7,9 +7,11 @@ namespace fettle::ops {
 
 struct Window {
   std::vector<int64_t> kernel, strides, dilations;
-  std::vector<int64_t> before, after;  // padding; with ceil_mode `after` reaches to the end of the last window
-  std::vector<int64_t> stated_after;   // padding as the model states it
-  Shape input, output;                 // spatial extents
+  /// Padding; `after` is what windows read: with ceil_mode it reaches to the end of the last one. Where an extent is
+  /// open, it is the most that any may read.
+  std::vector<Dim> before, after;
+  std::vector<Dim> stated_after;  // padding as the model states it
+  Shape input, output;            // spatial extents
 
   size_t n_dims() const { return kernel.size(); }
   /// Elements that the kernel spans in dim d.

@@ -125,9 +125,10 @@ class Checker {
     const DType result = text::is_comparison(n.op) ? kBool.with_lanes(type.lanes) : type;
     if (n.dtype != result) return bad("an operation has the wrong type", nullptr);
     const bool logical = n.op == BinaryOp::kAnd || n.op == BinaryOp::kOr;
+    const bool of_floats = n.op == BinaryOp::kDiv || n.op == BinaryOp::kOrderedMax;
     const bool integral =
         n.op == BinaryOp::kFloorDiv || n.op == BinaryOp::kFloorMod || n.op == BinaryOp::kShl || n.op == BinaryOp::kShr;
-    if ((logical && !type.is_bool()) || (integral && !type.is_int()) || (n.op == BinaryOp::kDiv && !type.is_float()) ||
+    if ((logical && !type.is_bool()) || (integral && !type.is_int()) || (of_floats && !type.is_float()) ||
         type.code == TypeCode::kHandle)
       return bad(fmt::format("{} does not apply to {}", text::operator_info(n.op).symbol, type.to_string()), nullptr);
     return {};

@@ -51,6 +51,11 @@ TEST(WellFormed, BuffersAndTypes) {
             "the mask does not fit the access");
   const Expr wrong(make_ref<const BinaryNode>(BinaryOp::kAdd, float_imm(1), int_imm(1), kF32));
   EXPECT_EQ(verdict(store(b, {0}, wrong), {b}), "the operands of + differ in type: f32 and i64");
+  const Expr whole(make_ref<const BinaryNode>(BinaryOp::kOrderedMax, int_imm(1, kI32), int_imm(2, kI32), kI32));
+  EXPECT_EQ(verdict(store(c, {0, 0}, whole), {c}), "ordered_max does not apply to i32");
+  const Buffer d = make_buffer("D", {1}, kI32);
+  const Expr max_of_ints = ordered_max(load(d, {0}), load(c, {0, 0}));
+  EXPECT_EQ(max_of_ints.as<BinaryNode>()->op, BinaryOp::kMax);
   const Expr shuffled(make_ref<const ShuffleNode>(std::vector<Expr>{float_imm(1)}, std::vector<int>{1}));
   EXPECT_EQ(verdict(store(b, {0}, shuffled), {b}), "a lane of a shuffle does not exist");
   auto loop = make_ref<ForNode>(make_var("i"), 0, 8, store(b, {0}, float_imm(1)));

@@ -118,6 +118,7 @@ Expr binary(BinaryOp op, Expr a, Expr b) {
     FETTLE_CHECK_MSG(adapted, "operands differ in type: " + a.dtype().to_string() + ", " + b.dtype().to_string());
   }
   const DType operand = a.dtype();
+  if (op == BinaryOp::kOrderedMax && !operand.is_float()) op = BinaryOp::kMax;
   const DType result = is_comparison(op) ? kBool.with_lanes(operand.lanes) : operand;
   if (operand.is_int() || operand.is_bool()) {
     const auto* x = a.as<IntImmNode>();
@@ -148,6 +149,11 @@ Expr binary(BinaryOp op, Expr a, Expr b) {
     }
   }
   return Expr(make_ref<const BinaryNode>(op, std::move(a), std::move(b), result));
+}
+
+Expr accumulated(BinaryOp op, Expr state, Expr term) {
+  if (op == BinaryOp::kOrderedMax) std::swap(state, term);
+  return binary(op, std::move(state), std::move(term));
 }
 
 Expr logical_not(Expr a) {

@@ -47,6 +47,8 @@ enum class BinaryOp : uint8_t {
   kBitXor,
   kShl,
   kShr,
+  /// Floats only: a > b ? a : b, so b where either is NaN. Of integers max, which is what `binary` makes of it.
+  kOrderedMax,
 };
 
 struct ExprNode : RefCounted {
@@ -229,12 +231,16 @@ inline Expr floordiv(Expr a, Expr b) { return binary(BinaryOp::kFloorDiv, std::m
 inline Expr floormod(Expr a, Expr b) { return binary(BinaryOp::kFloorMod, std::move(a), std::move(b)); }
 inline Expr min(Expr a, Expr b) { return binary(BinaryOp::kMin, std::move(a), std::move(b)); }
 inline Expr max(Expr a, Expr b) { return binary(BinaryOp::kMax, std::move(a), std::move(b)); }
+inline Expr ordered_max(Expr a, Expr b) { return binary(BinaryOp::kOrderedMax, std::move(a), std::move(b)); }
 inline Expr eq(Expr a, Expr b) { return binary(BinaryOp::kEq, std::move(a), std::move(b)); }
 inline Expr ne(Expr a, Expr b) { return binary(BinaryOp::kNe, std::move(a), std::move(b)); }
 inline Expr lt(Expr a, Expr b) { return binary(BinaryOp::kLt, std::move(a), std::move(b)); }
 inline Expr le(Expr a, Expr b) { return binary(BinaryOp::kLe, std::move(a), std::move(b)); }
 inline Expr gt(Expr a, Expr b) { return lt(std::move(b), std::move(a)); }
 inline Expr ge(Expr a, Expr b) { return le(std::move(b), std::move(a)); }
+/// state op term. ordered_max(term, state): a state that begins as a number stays one, whichever terms are NaN.
+Expr accumulated(BinaryOp op, Expr state, Expr term);
+inline bool is_maximum(BinaryOp op) { return op == BinaryOp::kMax || op == BinaryOp::kOrderedMax; }
 /// Conjunction; a null operand counts as true, and constants are folded.
 Expr logical_and(Expr a, Expr b);
 Expr logical_or(Expr a, Expr b);

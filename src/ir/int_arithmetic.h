@@ -18,7 +18,7 @@ inline int64_t wrapped_int(uint64_t value, DType type) {
 }
 
 /// a `op` b, of integers or bools of `type`, as the language defines it: sums and products wrap. Divisors are not 0,
-/// and `op` is not kDiv.
+/// and `op` is none of floats alone.
 inline int64_t binary_int(BinaryOp op, int64_t a, int64_t b, DType type = kI64) {
   const auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
   switch (op) {
@@ -60,6 +60,7 @@ inline int64_t binary_int(BinaryOp op, int64_t a, int64_t b, DType type = kI64) 
       if (type.code == TypeCode::kInt) return a >> (b < 0 || b >= type.bits ? 63 : b);
       return b < 0 || b >= type.bits ? 0 : static_cast<int64_t>(ua >> b);
     case BinaryOp::kDiv:
+    case BinaryOp::kOrderedMax:
       break;
   }
   FETTLE_UNREACHABLE();

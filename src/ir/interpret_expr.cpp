@@ -204,6 +204,8 @@ ExprPtr float_binary(BinaryOp op, ExprPtr a, ExprPtr b, Round round) {
       return binary(std::move(a), std::move(b), [](Value x, Value y) { return x.f < y.f || std::isnan(x.f) ? x : y; });
     case BinaryOp::kMax:
       return binary(std::move(a), std::move(b), [](Value x, Value y) { return y.f < x.f || std::isnan(x.f) ? x : y; });
+    case BinaryOp::kOrderedMax:
+      return binary(std::move(a), std::move(b), [](Value x, Value y) { return x.f > y.f ? x : y; });
     case BinaryOp::kEq:
       return binary(std::move(a), std::move(b), [](Value x, Value y) { return of_int(x.f == y.f); });
     case BinaryOp::kNe:

@@ -258,6 +258,30 @@ TEST(Interpret, MinimumAndMaximumPassNaNOn) {
   EXPECT_EQ(b[7], 2);
 }
 
+TEST(Interpret, AnOrderedMaximumDropsNaN) {
+  const Func f = func_of(R"(
+      lowered func f(A: f32[4], B: f32[8] output):
+        B[0] = ordered_max(A[1], A[0])
+        B[1] = ordered_max(A[0], A[1])
+        B[2] = ordered_max(A[1], A[1])
+        B[3] = ordered_max(A[2], A[0])
+        B[4] = ordered_max(A[0], A[2])
+        B[5] = ordered_max(A[1], -inf)
+        B[6] = ordered_max(0.0, A[3])
+        B[7] = ordered_max(A[3], 0.0)
+  )");
+  std::vector<float> a{5, NAN, 7, -0.0f}, b(8);
+  run(f, {arg(a), arg(b)});
+  EXPECT_EQ(b[0], 5);
+  EXPECT_TRUE(std::isnan(b[1]));  // the second operand, where either is NaN
+  EXPECT_TRUE(std::isnan(b[2]));
+  EXPECT_EQ(b[3], 7);
+  EXPECT_EQ(b[4], 7);
+  EXPECT_EQ(b[5], -INFINITY);
+  EXPECT_TRUE(std::signbit(b[6]));  // and of equal ones
+  EXPECT_FALSE(std::signbit(b[7]));
+}
+
 TEST(Interpret, PowersOfIntegersAreExact) {
   const Func f = func_of(R"(
       lowered func f(A: i32[12], B: i32[12], C: i32[12] output, D: u8[4] output, E: i64[2] output):

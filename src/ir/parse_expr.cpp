@@ -37,6 +37,7 @@ void adapt(Expr& a, Expr& b) {
 Result<Expr> Parser::combine(BinaryOp op, Expr a, Expr b) {
   adapt(a, b);
   const DType type = a.dtype();
+  if (op == BinaryOp::kOrderedMax && !type.is_float()) op = BinaryOp::kMax;
   const std::string symbol = operator_info(op).symbol;
   if (type != b.dtype())
     return ill_formed(
@@ -328,9 +329,9 @@ Result<Expr> Parser::function(const std::string& word, bool quoted, const std::s
     return error(fmt::format("{} takes {} arguments", word, count));
   };
   if (!quoted) {
-    if (word == "min" || word == "max") {
+    if (const OperatorInfo* info = find_function_operator(word)) {
       FETTLE_TRY_VOID(wants(2));
-      return combine(word == "min" ? BinaryOp::kMin : BinaryOp::kMax, args[0], args[1]);
+      return combine(info->op, args[0], args[1]);
     }
     if (word == "select") {
       FETTLE_TRY_VOID(wants(3));

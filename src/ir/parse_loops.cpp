@@ -70,7 +70,7 @@ std::optional<Bounds> bounds_of(const Expr& e, const LoopBounds& loops) {
 
 Expr identity_of(BinaryOp op, DType type) {
   if (op == BinaryOp::kAdd || op == BinaryOp::kMul) return constant(op == BinaryOp::kMul ? 1 : 0, type);
-  return op == BinaryOp::kMax ? lowest(type) : highest(type);
+  return is_maximum(op) ? lowest(type) : highest(type);
 }
 
 class Inference {

@@ -480,7 +480,7 @@ Result<> Parser::block_parts(BlockNode& result, std::vector<std::string>& alloca
   }
 }
 
-// B[i] = value, B[i] += value (also *= min= max=), or an expression for its effect.
+// B[i] = value, B[i] += value (also *= min= max= ordered_max=), or an expression for its effect.
 Result<Stmt> Parser::store_or_evaluate() {
   FETTLE_TRY(Expr left, expr());
   std::optional<BinaryOp> op;
@@ -488,8 +488,10 @@ Result<Stmt> Parser::store_or_evaluate() {
     op = BinaryOp::kAdd;
   } else if (take_symbol("*=")) {
     op = BinaryOp::kMul;
-  } else if ((is_word("min") || is_word("max")) && token_after().text == "=") {
-    op = is_word("min") ? BinaryOp::kMin : BinaryOp::kMax;
+  } else if (const OperatorInfo* extreme =
+                 token().kind == TokenKind::kName ? find_function_operator(token().text) : nullptr;
+             extreme && token_after().text == "=") {
+    op = extreme->op;
     at_ += 2;
   } else if (!take_symbol("=")) {
     FETTLE_TRY_VOID(expect(TokenKind::kNewline, "the end of the line"));
@@ -499,7 +501,8 @@ Result<Stmt> Parser::store_or_evaluate() {
   if (!place) return error("only elements of buffers can be assigned");
   FETTLE_TRY(Expr value, expr());
   if (op) {
-    FETTLE_TRY(value, combine(*op, left, std::move(value)));
+    FETTLE_TRY(value, *op == BinaryOp::kOrderedMax ? combine(*op, std::move(value), left)
+                                                   : combine(*op, left, std::move(value)));
   }
   if (const int64_t* literal = as_int(value); literal && value.dtype() == kI64 && value.kind() == ExprKind::kIntImm &&
                                               left.dtype() != kI64 &&

@@ -33,7 +33,8 @@ constexpr OperatorInfo kOperators[] = {{BinaryOp::kAdd, "+", kSumLevel},
                                        {BinaryOp::kBitOr, "|", kBitOrLevel},
                                        {BinaryOp::kBitXor, "^", kBitXorLevel},
                                        {BinaryOp::kShl, "<<", kShiftLevel},
-                                       {BinaryOp::kShr, ">>", kShiftLevel}};
+                                       {BinaryOp::kShr, ">>", kShiftLevel},
+                                       {BinaryOp::kOrderedMax, "ordered_max", 0}};
 
 constexpr const char* kForKinds[] = {"serial", "parallel", "vectorized", "unrolled", "thread"};
 constexpr const char* kTails[] = {"exact", "guard", "partition", "balance", "shift", "mask", "pad"};
@@ -103,6 +104,12 @@ const OperatorInfo* find_operator(std::string_view symbol) {
   return nullptr;
 }
 
+const OperatorInfo* find_function_operator(std::string_view name) {
+  for (const OperatorInfo& info : kOperators)
+    if (info.level == 0 && name == info.symbol) return &info;
+  return nullptr;
+}
+
 bool is_comparison(BinaryOp op) { return operator_info(op).level == kCompareLevel; }
 
 DType inferred_call_type(std::string_view name, const std::vector<Expr>& args) {
@@ -113,8 +120,8 @@ DType inferred_call_type(std::string_view name, const std::vector<Expr>& args) {
 }
 
 bool is_plain_call_name(const std::string& name) {
-  if (!is_identifier(name) || is_reserved(name)) return false;
-  for (const char* taken : {"min", "max", "select", "ramp", "broadcast", "shuffle"})
+  if (!is_identifier(name) || is_reserved(name) || find_function_operator(name)) return false;
+  for (const char* taken : {"select", "ramp", "broadcast", "shuffle"})
     if (name == taken) return false;
   const size_t dot = name.rfind('.');
   return !parse_dtype(dot == std::string::npos ? name : name.substr(dot + 1)).has_value();

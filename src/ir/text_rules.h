@@ -29,6 +29,8 @@ struct OperatorInfo {
 const OperatorInfo& operator_info(BinaryOp op);
 /// The infix operator with that symbol, or null.
 const OperatorInfo* find_operator(std::string_view symbol);
+/// The operator that is written as a function of that name, or null.
+const OperatorInfo* find_function_operator(std::string_view name);
 bool is_comparison(BinaryOp op);
 
 /// The type that a call of `name` has where the text does not say: bool for predicates, else that of the first

@@ -175,6 +175,8 @@ TEST(Text, KeepsTheGroupingOfOperators) {
   same("a < b && (b < c || c < d) && !(a == d)", "a < b && (b < c || c < d) && !(a == d)");
   same("-a * -1 - -2", "(0 - a) * -1 - -2");
   same("min(a, 3) + max(b, c)", "min(a, 3) + max(b, c)");
+  same("ordered_max(f32(a), 3)", "ordered_max(f32(a), 3.0)");
+  same("ordered_max(a, b)", "max(a, b)");  // of integers the same
   same("i * 1 + 0", "i * 1 + 0");
   same("`for` + `a b`", "`for` + `a b`");
   same("f64(i) / 2.0f64", "f64(i) / 2.0f64");
@@ -344,6 +346,14 @@ TEST(ParseLoops, InfersReachAndUnionsOfRegions) {
         M[0] = -inf
       M[0] = max(M[0], B[vr + 1] * A[vr])
 )");
+}
+
+TEST(ParseLoops, AnOrderedMaximumKeepsItsStateANumber) {
+  const Result<Func> f = parse_loops("for r in 10: M[0] ordered_max= A[r]");
+  ASSERT_TRUE(f.has_value()) << f.error().to_string();
+  const std::string text = to_text(*f);
+  EXPECT_NE(text.find("M[0] = -inf\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("M[0] = ordered_max(A[vr], M[0])\n"), std::string::npos) << text;
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "measure/batch.h"
 
-#include <fmt/format.h>
 #include <poll.h>
 
 #include <algorithm>

@@ -7,7 +7,6 @@
 #include "measure/fill.h"
 #include "measure/loaded_kernel.h"
 #include "rt/memory.h"
-#include "rt/team.h"
 
 namespace fettle {
 namespace {
@@ -78,7 +77,7 @@ Result<LocalKernel> LocalKernel::build(const Func& scheduled, const Target& targ
     return fail(ErrorCode::E709, "there are fewer integer parameters than values for them");
   for (size_t i = 0; i < scheduled->int_params.size(); ++i) {
     const IntParam& param = scheduled->int_params[i];
-    const int64_t value = i < options.ints.size() ? options.ints[i] : param.max;
+    const int64_t value = i < options.ints.size() ? options.ints[i] : typical_of(param);
     if (value < param.min || value > param.max || value % param.multiple_of != 0 || value == INT64_MAX)
       return fail(ErrorCode::E709, fmt::format("{} cannot be the value of {}", value, param.var->name));
     building.ints.push(param.var.get(), value);

@@ -42,7 +42,7 @@ class SharedMemory {
 struct LocalKernelOptions {
   int threads = 1;                       // of the team; the calling thread is one of them
   uint64_t seed = 0;                     // of what inputs and constants hold at first (fill.h)
-  std::vector<int64_t> ints;             // the integer parameters, in order; each missing one takes its largest value
+  std::vector<int64_t> ints;             // the integer parameters, in order; each missing one takes its typical value
   bool plain = false;                    // compiled as the reference: Pipeline::kPlain
   bool huge_pages = false;               // ask for huge pages
   std::shared_ptr<ObjectCache> cache;    // of micro-kernels; null: none is kept

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "ir/fields.h"
 #include "ir/rewrite.h"
 
 namespace fettle {
@@ -15,30 +16,22 @@ namespace {
 constexpr int64_t kFewest = 12, kAtEnds = 4;
 
 double instances(const Stmt& s) {
-  switch (s.kind()) {
-    case StmtKind::kFor: {
-      const auto* loop = s.as<ForNode>();
-      const int64_t* extent = as_int(loop->extent);
-      return (extent ? static_cast<double>(*extent) : 1) * instances(loop->body);
-    }
-    case StmtKind::kSeq: {
-      double sum = 0;
-      for (const Stmt& child : s.as<SeqNode>()->stmts) sum += instances(child);
-      return sum;
-    }
-    case StmtKind::kBlock:
-      return instances(s.as<BlockNode>()->body);
-    case StmtKind::kIf: {
-      const auto* node = s.as<IfNode>();
-      return instances(node->then_body) + (node->else_body ? instances(node->else_body) : 0);
-    }
-    case StmtKind::kLet:
-      return instances(s.as<LetNode>()->body);
-    case StmtKind::kAllocate:
-      return instances(s.as<AllocateNode>()->body);
-    default:
-      return 1;
-  }
+  double sum = 0;
+  with_node(s, Overloaded{
+                   [&](const ForNode& loop) {
+                     const int64_t* extent = as_int(loop.extent);
+                     sum = (extent ? static_cast<double>(*extent) : 1) * instances(loop.body);
+                   },
+                   [&](const BlockNode& block) { sum = instances(block.body); },
+                   [&](const auto& n) {
+                     each_below(n, Overloaded{[](const Expr&) {},
+                                              [&](const Stmt& below) {
+                                                if (below) sum += instances(below);
+                                              }});
+                     sum = std::max(sum, 1.0);
+                   },
+               });
+  return sum;
 }
 
 /// Loops around one block, outermost first, as te makes them: each block iterator is bound to one loop.

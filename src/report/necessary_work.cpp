@@ -128,6 +128,7 @@ class OperationCount {
       case BinaryOp::kDiv:
       case BinaryOp::kMin:
       case BinaryOp::kMax:
+      case BinaryOp::kOrderedMax:
         return true;
       default:
         return false;

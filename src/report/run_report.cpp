@@ -234,9 +234,10 @@ Result<> add_model_times(RunReport& report, const CompiledModel& compiled) {
   constexpr int kRuns = 20;
   FettleOptions options{};
   options.threads = report.run.threads;
-  FETTLE_TRY(Model model, compiled.instantiate(options));
+  FETTLE_TRY(const Model model, compiled.instantiate(options));
   FETTLE_TRY(const std::vector<NamedTensor> inputs, random_inputs(model, 0));
-  FETTLE_TRY(const std::vector<KernelTime> times, profile_model(model, inputs, kRuns, nullptr));
+  FETTLE_TRY(ModelContext context, model.make_context());
+  FETTLE_TRY(const std::vector<KernelTime> times, profile_model(context, inputs, kRuns, nullptr));
   std::unordered_map<std::string, double> seconds;  // by call
   for (const KernelTime& time : times)
     if (time.calls > 0)

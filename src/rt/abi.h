@@ -12,22 +12,32 @@ extern "C" {
 typedef struct FettleTeam FettleTeam;
 typedef struct FettleScratch FettleScratch;
 
-/* What every kernel is given. Compiled code reads `team` (offset 0) and hands the whole on; it reads no other field. */
-typedef struct FettleContext {
+/* What every kernel is given. Compiled code reads `team` (offset 0) and hands the whole on; it reads no other field.
+ * The contexts of models (rt/model_context.h) begin with it. */
+struct FettleContext {
   FettleTeam* team;           /* null: one thread */
   FettleScratch* scratch;     /* null: scratch blocks come from the system each time */
   FettleKernelHook on_kernel; /* null: nobody asks */
   void* on_kernel_user;
   int32_t failed_kernel; /* of the last fettle_call_kernel that failed: its index plus one; 0: none did */
-} FettleContext;
+  uint32_t cancelled;    /* atomic; not 0: fettle_call_kernel starts no kernel */
+};
 
 /* Every compiled kernel, and the host program too.
  * buffers: one pointer a buffer parameter, in order. ints: the integer parameters, in order.
  * Returns a FettleStatus.
  *
- * The host program of a model gets: buffers = inputs, outputs, the arena, constants; ints = null.
- * Inputs and outputs are aligned to their element only; the arena to a page; constants to 64 bytes, from 64 KiB on to a
- * page. */
+ * The host program of a model (`entry`) gets: buffers = inputs, outputs, states, the arena, constants, and the table of
+ * sizes where there is one; ints = that table, else null. Inputs and outputs are aligned to their element only; the
+ * arena and states to a page; constants to 64 bytes, from 64 KiB on to a page. The input and the output that a state
+ * stands for lie where the state does.
+ *
+ * The table of sizes has n_sizes entries: bytes of the arena, the extents of all outputs one after the other, then what
+ * the host program keeps for itself. `resize` fills it: buffers[0] = the table; ints = the extents of all inputs, one
+ * after the other; -1 for those of an empty state that other inputs tell. Where sizes break rule number i, table[0] = -1 - i, and size_errors[i] says which. It is
+ * called where extents differ from those of the call before. The extents of outputs are upper bounds
+ * before `entry` runs; where their size depends on data, it writes what they came to. The outputs are then dense in
+ * these extents. */
 typedef int32_t (*FettleKernel)(FettleContext* context, void** buffers, const int64_t* ints);
 
 typedef void (*FettleBody)(void* closure, int64_t i);
@@ -42,7 +52,8 @@ void fettle_parallel_for(FettleTeam* team, int64_t n, FettleBody body, void* clo
 /* Threads of the team, the caller included; 1 for null. */
 int32_t fettle_team_size(const FettleTeam* team);
 
-/* Runs kernel number `index` of the model, and reports its time to the context's hook, if there is one. */
+/* Runs kernel number `index` of the model, and reports its time to the context's hook, if there is one. Where the
+ * context is cancelled it runs nothing and returns FETTLE_CANCELLED. */
 int32_t fettle_call_kernel(FettleContext* context, int32_t index, FettleKernel kernel, void** buffers,
                            const int64_t* ints);
 

@@ -7,14 +7,8 @@ extern "C" {
 
 extern const FettleModelInfo fettle_artefact;
 
-FettleModel* fettle_artefact_create_with(const FettleOptions* options) {
-  return fettle_rt_model_create(&fettle_artefact, options);
-}
-
-FettleModel* fettle_artefact_create(int32_t threads) {
-  FettleOptions options{};
-  options.threads = threads;
-  return fettle_rt_model_create(&fettle_artefact, &options);
+FettleModel* fettle_artefact_open(uint32_t abi_version, const FettleOptions* options) {
+  return fettle_rt_open(&fettle_artefact, abi_version, options);
 }
 
 const FettleModelInfo* fettle_artefact_info(void) { return &fettle_artefact; }

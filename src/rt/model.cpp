@@ -6,96 +6,27 @@
 
 #include "rt/cpu.h"
 #include "rt/memory.h"
+#include "rt/model_context.h"
 #include "rt/sys.h"
 #include "rt/team.h"
+#include "rt/tensor.h"
+#include "rt/thread.h"
 
 namespace fettle::rt {
 namespace {
-
-constexpr int32_t kMaxText = 512;
-
-/// A sentence put together from pieces, cut where it grows too long.
-struct Text {
-  char chars[kMaxText];
-  int32_t length = 0;
-
-  Text& operator<<(const char* piece) {
-    while (*piece != 0 && length < kMaxText - 1) chars[length++] = *piece++;
-    chars[length] = 0;
-    return *this;
-  }
-  Text& operator<<(int64_t value) {
-    char digits[24];
-    int at = 23;
-    digits[at] = 0;
-    uint64_t rest = value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
-    do digits[--at] = static_cast<char>('0' + rest % 10);
-    while ((rest /= 10) != 0);
-    if (value < 0) digits[--at] = '-';
-    return *this << (digits + at);
-  }
-};
-
-/// Lines as a list: "Conv c1\nRelu r1" → "Conv c1, Relu r1".
-struct Lines {
-  const char* text;
-};
-Text& operator<<(Text& text, Lines lines) {
-  char piece[3] = {};
-  for (const char* at = lines.text; *at != 0; ++at) {
-    piece[0] = *at == '\n' ? ',' : *at;
-    piece[1] = *at == '\n' ? ' ' : '\0';
-    text << piece;
-  }
-  return text;
-}
 
 // Why the last creation failed. Writers take the lock; a reader that races with a failing creation may see a mixed
 // sentence, never an unended one: the last byte stays zero.
 char create_error[kMaxText];
 std::atomic<uint32_t> create_error_lock{0};
 
-void report_create_error(const Text& text) {
+/// Keeps why a creation failed; null, for it to return.
+std::nullptr_t creation_failed(const Text& text) {
   while (create_error_lock.exchange(1, std::memory_order_acquire) != 0) cpu_relax();
   memcpy(create_error, text.chars, kMaxText - 1);
   create_error_lock.store(0, std::memory_order_release);
+  return nullptr;
 }
-
-const char* status_text(int32_t status) {
-  switch (status) {
-    case FETTLE_INVALID_ARGUMENT:
-      return "an argument is invalid";
-    case FETTLE_OUT_OF_MEMORY:
-      return "memory ran out";
-    case FETTLE_UNSUPPORTED_CPU:
-      return "the processor is not supported";
-    case FETTLE_BUSY:
-      return "the model is in use";
-    default:
-      return "compiled code failed";
-  }
-}
-
-}  // namespace
-}  // namespace fettle::rt
-
-using namespace fettle::rt;
-
-struct FettleModel {
-  const FettleModelInfo* info = nullptr;
-  FettleContext context{};
-  void* arena = nullptr;
-  int32_t huge_pages = 0;
-  int64_t block_bytes = 0;
-  std::atomic<uint32_t> busy{0};
-  Text error{};
-  void** buffers = nullptr;  // inputs, outputs, arena, constants
-};
-
-namespace fettle::rt {
-namespace {
-
-int32_t n_buffers(const FettleModelInfo& info) { return info.n_inputs + info.n_outputs + 1 + info.n_constants; }
 
 FettleTeam* make_team(const FettleModelInfo& info, const FettleOptions& options) {
   if (options.host_team != nullptr) return fettle_team_wrap(options.host_team);
@@ -110,114 +41,399 @@ FettleTeam* make_team(const FettleModelInfo& info, const FettleOptions& options)
   return fettle_team_create(&team);
 }
 
-/// "output 1 ('scores')"
-Text& operator<<(Text& text, const FettleTensor& tensor) { return text << "('" << tensor.name << "')"; }
-
-int32_t refuse(FettleModel* model, const char* what, int32_t index, const FettleTensor& tensor) {
-  model->error = {};
-  model->error << what << " " << int64_t{index} << " " << tensor << " is a null pointer";
-  return FETTLE_INVALID_ARGUMENT;
+/// One user of the model less; the last ends it.
+void release(FettleModel* model) {
+  if (model->users.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+  fettle_team_destroy(model->team);
+  fettle_scratch_destroy(model->scratch);
+  fettle_pages_free(model, sizeof(FettleModel), 0);
 }
 
-int32_t run(FettleModel* model, const void* const* inputs, void* const* outputs) {
-  const FettleModelInfo& info = *model->info;
-  void** at = model->buffers;
-  for (int32_t i = 0; i < info.n_inputs; ++i) {
-    if (inputs == nullptr || inputs[i] == nullptr) return refuse(model, "input", i, info.inputs[i]);
-    *at++ = const_cast<void*>(inputs[i]);
-  }
-  for (int32_t i = 0; i < info.n_outputs; ++i) {
-    if (outputs == nullptr || outputs[i] == nullptr) return refuse(model, "output", i, info.outputs[i]);
-    *at++ = outputs[i];
-  }
-  model->context.failed_kernel = 0;
-  const int32_t status = info.entry(&model->context, model->buffers, nullptr);
-  if (status != FETTLE_OK) {
-    model->error = {};
-    model->error << "running '" << info.name << "' failed: " << status_text(status);
-    if (const int32_t kernel = model->context.failed_kernel - 1; kernel >= 0 && kernel < info.n_kernels) {
-      model->error << " in kernel " << int64_t{kernel} << " '" << info.kernel_names[kernel] << "'";
-      if (info.kernel_origins[kernel][0] != 0) model->error << ", from " << Lines{info.kernel_origins[kernel]};
+/// Hands out parts of a block of memory, or, without one, counts what they take.
+struct Parts {
+  char* begin;
+  int64_t bytes = 0;
+
+  template <class T>
+  T* take(int64_t count) {
+    T* made = nullptr;
+    if (begin != nullptr) {
+      made = reinterpret_cast<T*>(begin + bytes);
+      for (int64_t i = 0; i < count; ++i) new (made + i) T{};
     }
+    bytes += (count * static_cast<int64_t>(sizeof(T)) + 7) / 8 * 8;
+    return made;
   }
+};
+
+template <class Tensors>
+int64_t count_extents(Tensors* tensors, int32_t count) {
+  int64_t extents = 0;
+  for (int32_t i = 0; i < count; ++i) extents += nth(tensors, i)->rank;
+  return extents;
+}
+
+/// The arrays of a context, behind it.
+void lay_out(Parts& parts, const FettleModelInfo& info, ModelContext& context) {
+  const int64_t input_extents = count_extents(info.inputs, info.n_inputs);
+  const int64_t output_extents = count_extents(info.outputs, info.n_outputs);
+  context.input_bytes = input_extents * static_cast<int64_t>(sizeof(int64_t));
+  context.output_bytes = output_extents * static_cast<int64_t>(sizeof(int64_t));
+  context.buffers =
+      parts.take<void*>(int64_t{info.n_inputs} + info.n_outputs + info.n_states + 1 + info.n_constants + 1);
+  context.given = parts.take<int64_t>(input_extents);
+  context.input_extents = parts.take<int64_t>(input_extents);
+  context.bounds = parts.take<int64_t>(output_extents);
+  context.output_at = parts.take<int64_t>(info.n_outputs);
+  context.table = parts.take<int64_t>(info.n_sizes);
+  context.staged = parts.take<Block>(info.n_inputs);
+  context.owned = parts.take<Block>(info.n_outputs);
+  context.input_state = parts.take<int32_t>(info.n_inputs);
+  context.output_state = parts.take<int32_t>(info.n_outputs);
+  context.states = parts.take<StateMemory>(info.n_states);
+  for (int32_t s = 0; s < info.n_states; ++s) {
+    const int32_t rank = nth(info.states, s)->tensor->rank;
+    auto* shape = parts.take<int64_t>(rank);
+    auto* strides = parts.take<int64_t>(rank);
+    if (parts.begin != nullptr) context.states[s] = {{}, shape, strides};
+  }
+}
+
+/// Memory that a context has from the beginning, and what `entry` is given in every call. False: there is none.
+bool fill(ModelContext& context, const FettleModelInfo& info) {
+  if (info.n_sizes == 0) {
+    context.table = nullptr;
+    context.output_extents = context.bounds;
+    int64_t* extents = context.bounds;
+    for (int32_t i = 0; i < info.n_outputs; ++i) {
+      const FettleTensor& output = *nth(info.outputs, i);
+      memcpy(extents, output.shape, static_cast<size_t>(output.rank) * sizeof(int64_t));
+      extents += output.rank;
+    }
+    if (!context.arena.reserve(info.arena_bytes, context.model->huge_pages)) return false;
+  } else {
+    context.output_extents = context.table + 1;
+  }
+  for (int32_t i = 0; i < info.n_inputs; ++i) context.input_state[i] = -1;
+  for (int32_t i = 0; i < info.n_outputs; ++i) {
+    context.output_state[i] = -1;
+    context.output_at[i] = i == 0 ? 0 : context.output_at[i - 1] + nth(info.outputs, i - 1)->rank;
+  }
+  void** at = context.buffers + info.n_inputs + info.n_outputs;
+  for (int32_t s = 0; s < info.n_states; ++s) {
+    const FettleState& state = *nth(info.states, s);
+    const FettleTensor& tensor = *state.tensor;
+    StateMemory& memory = context.states[s];
+    if (!memory.block.reserve(dense_bytes(tensor.dtype, tensor.shape, tensor.rank), context.model->huge_pages))
+      return false;
+    memcpy(memory.shape, tensor.shape, static_cast<size_t>(tensor.rank) * sizeof(int64_t));
+    if (state.length_axis >= 0) memory.shape[state.length_axis] = 0;
+    dense_strides(tensor.shape, tensor.rank, memory.strides);
+    context.input_state[state.input] = context.output_state[state.output] = s;
+    context.buffers[state.input] = context.buffers[info.n_inputs + state.output] = memory.block.data;
+    *at++ = memory.block.data;
+  }
+  *at++ = context.arena.data;
+  for (int32_t i = 0; i < info.n_constants; ++i) *at++ = nth(info.constants, i)->data;
+  *at = context.table;
+  return true;
+}
+
+/// Runs what is begun, until the context ends.
+void* context_main(void* argument) {
+  auto* context = static_cast<ModelContext*>(argument);
+  while (true) {
+    const uint32_t phase = context->phase.load(std::memory_order_acquire);
+    if (phase == kEnded) return nullptr;
+    if (phase != kBegun) {
+      futex_wait(&context->phase, phase);
+      continue;
+    }
+    context->begun_status = execute(*context);
+    context->phase.store(kDone, std::memory_order_release);
+    futex_wake_all(&context->phase);
+  }
+}
+
+/// Takes an idle context for a call; the one before counts no more.
+bool use(ModelContext& context) {
+  uint32_t idle = kIdle;
+  if (!context.phase.compare_exchange_strong(idle, kUsed, std::memory_order_acquire)) return false;
+  context.error.clear();
+  __atomic_store_n(&context.cancelled, 0, __ATOMIC_RELAXED);
+  return true;
+}
+
+int32_t leave(ModelContext& context, int32_t status) {
+  context.phase.store(kIdle, std::memory_order_release);
   return status;
+}
+
+int32_t no_outputs(ModelContext& context) {
+  return refuse(context, FETTLE_INVALID_ARGUMENT, Text{} << "the array of outputs is a null pointer");
+}
+
+/// Waits until the context's thread is done with what was begun.
+void await_thread(ModelContext& context) {
+  while (context.phase.load(std::memory_order_acquire) == kBegun) futex_wait(&context.phase, kBegun);
+}
+
+/// The state of this name; -1: there is none, which the context's sentence says.
+int32_t find_state(ModelContext& context, const char* name) {
+  const FettleModelInfo& info = *context.model->info;
+  Text text;
+  text << "the model has no state '" << (name == nullptr ? "" : name) << "'; it has ";
+  for (int32_t s = 0; s < info.n_states; ++s) {
+    const char* known = nth(info.states, s)->tensor->name;
+    if (name != nullptr && strcmp(known, name) == 0) return s;
+    text << (s == 0 ? "'" : ", '") << known << "'";
+  }
+  refuse(context, FETTLE_INVALID_ARGUMENT, info.n_states == 0 ? text << "none" : text);
+  return -1;
+}
+
+int32_t get_state(ModelContext& context, const char* name, FettleTensor* tensor) {
+  const int32_t state = find_state(context, name);
+  if (state < 0) return FETTLE_INVALID_ARGUMENT;
+  FettleTensor expected = *nth(context.model->info->states, state)->tensor, taken{};
+  expected.shape = context.states[state].shape;
+  if (tensor == nullptr)
+    return refuse(context, FETTLE_INVALID_ARGUMENT,
+                  Text{} << "the tensor for state '" << name << "' is a null pointer");
+  if (!take_struct(tensor, taken) || (taken.data != nullptr && taken.capacity_bytes >= 0)) {
+    if (const int32_t status = check_tensor(context, "state", expected, tensor, taken)) return status;
+    const int64_t bytes = dense_bytes(expected.dtype, expected.shape, expected.rank);
+    if (taken.strides != nullptr || taken.capacity_bytes < bytes)
+      return refuse(context, FETTLE_WRONG_SHAPE,
+                    Text{} << "state '" << name << "' takes " << bytes << " bytes, as " << expected
+                           << ", dense, and capacity_bytes is " << taken.capacity_bytes);
+  }
+  show_state(context, state, *tensor);
+  return FETTLE_OK;
+}
+
+int32_t set_state(ModelContext& context, const char* name, const FettleTensor* tensor) {
+  if (name == nullptr && tensor == nullptr) {
+    for (int32_t s = 0; s < context.model->info->n_states; ++s) reset_state(context, s);
+    return FETTLE_OK;
+  }
+  const int32_t state = find_state(context, name);
+  if (state < 0) return FETTLE_INVALID_ARGUMENT;
+  if (tensor != nullptr) return load_state(context, state, tensor, "state", name);
+  reset_state(context, state);
+  return FETTLE_OK;
 }
 
 }  // namespace
 }  // namespace fettle::rt
 
+using namespace fettle::rt;
+
 extern "C" {
 
-FettleModel* fettle_rt_model_create(const FettleModelInfo* info, const FettleOptions* options) {
-  const FettleOptions defaults{};
-  if (options == nullptr) options = &defaults;
+FettleModel* fettle_rt_open(const FettleModelInfo* info, uint32_t abi_version, const FettleOptions* given) {
   Text text;
-  text << "cannot make an instance of '" << info->name << "': ";
+  text << "cannot open '" << info->name << "': ";
+  if (abi_version != FETTLE_ABI_VERSION) {
+    return creation_failed(text << "the program was compiled for version " << int64_t{abi_version}
+                                << " of its interface, and it has version " << int64_t{FETTLE_ABI_VERSION}
+                                << ": compile the program again with the header that lies beside the model");
+  }
+  FettleOptions options{};
+  if (given != nullptr && !take_struct(given, options)) {
+    return creation_failed(text << "struct_bytes of the options is " << int64_t{given->struct_bytes}
+                                << "; set it to sizeof(FettleOptions), and what this version does not know to zero");
+  }
   char missing[32];
   if (fettle_cpu_check(info->target_features, missing, sizeof missing) != 0) {
-    report_create_error(text << "it was compiled for a processor with " << missing
-                             << ", which this one lacks; compile it again on this machine");
-    return nullptr;
+    return creation_failed(text << "it was compiled for a processor with " << missing
+                                << ", which this one lacks; compile it again on this machine");
   }
-  if (options->threads < 0 || (options->host_team != nullptr &&
-                               (options->host_team->size == nullptr || options->host_team->parallel_for == nullptr))) {
-    report_create_error(options->threads < 0 ? text << "the number of threads is negative"
-                                             : text << "a callback of the host's team is a null pointer");
-    return nullptr;
+  if (options.threads < 0) return creation_failed(text << "the number of threads is negative");
+  FettleHostTeam host{};
+  if (options.host_team != nullptr) {
+    if (!take_struct(options.host_team, host))
+      return creation_failed(text << "struct_bytes of the host's team is " << int64_t{options.host_team->struct_bytes}
+                                  << "; set it to sizeof(FettleHostTeam)");
+    if (host.size == nullptr || host.parallel_for == nullptr)
+      return creation_failed(text << "a callback of the host's team is a null pointer");
+    options.host_team = &host;
   }
-  const auto header = static_cast<int64_t>(sizeof(FettleModel));
-  const int64_t bytes = header + int64_t{n_buffers(*info)} * static_cast<int64_t>(sizeof(void*));
-  void* place = fettle_pages_alloc(bytes, 0);
-  if (place == nullptr) {
-    report_create_error(text << "memory ran out");
-    return nullptr;
-  }
+  void* place = fettle_pages_alloc(sizeof(FettleModel), 0);
+  if (place == nullptr) return creation_failed(text << "memory ran out");
   auto* model = new (place) FettleModel;
   model->info = info;
-  model->block_bytes = bytes;
-  model->huge_pages = options->huge_pages;
-  model->buffers = reinterpret_cast<void**>(static_cast<char*>(place) + header);
-  model->arena = fettle_pages_alloc(info->arena_bytes, options->huge_pages);
-  model->context.scratch = fettle_scratch_create();
-  model->context.team = make_team(*info, *options);
-  if (model->arena == nullptr || model->context.scratch == nullptr || model->context.team == nullptr) {
-    fettle_rt_model_destroy(model);
-    report_create_error(text << "memory ran out; its arena takes " << info->arena_bytes << " bytes");
-    return nullptr;
+  model->huge_pages = options.huge_pages;
+  model->scratch = fettle_scratch_create();
+  model->team = make_team(*info, options);
+  if (model->scratch == nullptr || model->team == nullptr) {
+    release(model);
+    return creation_failed(text << "memory ran out");
   }
-  void** at = model->buffers + info->n_inputs + info->n_outputs;
-  *at++ = model->arena;
-  for (int32_t i = 0; i < info->n_constants; ++i) *at++ = info->constants[i].data;
   return model;
 }
 
-int32_t fettle_rt_model_run(FettleModel* model, const void* const* inputs, void* const* outputs) {
-  if (model == nullptr) return FETTLE_INVALID_ARGUMENT;
-  if (model->busy.exchange(1, std::memory_order_acquire) != 0) return FETTLE_BUSY;
-  const int32_t status = run(model, inputs, outputs);
-  model->busy.store(0, std::memory_order_release);
-  return status;
+void fettle_rt_close(FettleModel* model) {
+  if (model != nullptr) release(model);
 }
 
-void fettle_rt_model_profile(FettleModel* model, FettleKernelHook hook, void* user) {
-  model->context.on_kernel = hook;
-  model->context.on_kernel_user = user;
+FettleContext* fettle_rt_create_context(FettleModel* model) {
+  if (model == nullptr) return nullptr;  // fettle_rt_open has said why
+  const FettleModelInfo& info = *model->info;
+  Text text;
+  text << "cannot make a context of '" << info.name << "': memory ran out";
+  ModelContext counted;
+  Parts parts{nullptr};
+  parts.take<ModelContext>(1);
+  lay_out(parts, info, counted);
+  void* place = fettle_pages_alloc(parts.bytes, 0);
+  if (place == nullptr) return creation_failed(text);
+  const int64_t bytes = parts.bytes;
+  parts = {static_cast<char*>(place)};
+  auto* context = parts.take<ModelContext>(1);
+  lay_out(parts, info, *context);
+  context->block_bytes = bytes;
+  context->model = model;
+  context->team = model->team;
+  context->scratch = model->scratch;
+  model->users.fetch_add(1, std::memory_order_relaxed);
+  if (fill(*context, info)) return context;
+  fettle_rt_destroy_context(context);
+  return creation_failed(text << "; its arena takes " << info.arena_bytes << " bytes");
 }
 
-void fettle_rt_model_destroy(FettleModel* model) {
-  if (model == nullptr) return;
-  fettle_team_destroy(model->context.team);
-  fettle_scratch_destroy(model->context.scratch);
-  fettle_pages_free(model->arena, model->info->arena_bytes, model->huge_pages);
-  fettle_pages_free(model, model->block_bytes, 0);
+void fettle_rt_destroy_context(FettleContext* handle) {
+  if (handle == nullptr) return;
+  ModelContext& context = *of(handle);
+  fettle_rt_cancel(handle);
+  await_thread(context);
+  if (context.has_thread) {
+    context.phase.store(kEnded, std::memory_order_release);
+    futex_wake_all(&context.phase);
+    pthread_join(context.thread, nullptr);
+  }
+  FettleModel* model = context.model;
+  const FettleModelInfo& info = *model->info;
+  context.arena.release();
+  for (int32_t i = 0; i < info.n_inputs; ++i) context.staged[i].release();
+  for (int32_t i = 0; i < info.n_outputs; ++i) context.owned[i].release();
+  for (int32_t s = 0; s < info.n_states; ++s) context.states[s].block.release();
+  fettle_pages_free(&context, context.block_bytes, 0);
+  release(model);
 }
 
-const char* fettle_rt_model_error(const FettleModel* model) {
-  return model == nullptr ? create_error : model->error.chars;
+int32_t fettle_rt_run(FettleContext* handle, const FettleTensor* inputs, FettleTensor* outputs) {
+  if (handle == nullptr) return FETTLE_INVALID_ARGUMENT;
+  ModelContext& context = *of(handle);
+  if (!use(context)) return FETTLE_BUSY;
+  if (outputs == nullptr) return leave(context, no_outputs(context));
+  int32_t status = prepare(context, inputs, outputs);
+  if (status == FETTLE_OK) status = execute(context);
+  if (status == FETTLE_OK) finish(context, outputs);
+  return leave(context, status);
 }
+
+int32_t fettle_rt_begin(FettleContext* handle, const FettleTensor* inputs, FettleTensor* outputs) {
+  if (handle == nullptr) return FETTLE_INVALID_ARGUMENT;
+  ModelContext& context = *of(handle);
+  if (!use(context)) return FETTLE_BUSY;
+  if (outputs == nullptr) return leave(context, no_outputs(context));
+  if (const int32_t status = prepare(context, inputs, outputs); status != FETTLE_OK) return leave(context, status);
+  if (!context.has_thread) {
+    context.has_thread = start_thread(&context.thread, context_main, &context);
+    if (!context.has_thread)
+      return leave(context, refuse(context, FETTLE_OUT_OF_MEMORY, Text{} << "the system refuses another thread"));
+  }
+  context.begun_outputs = outputs;
+  context.phase.store(kBegun, std::memory_order_release);
+  futex_wake_all(&context.phase);
+  return FETTLE_OK;
+}
+
+int32_t fettle_rt_wait(FettleContext* handle) {
+  if (handle == nullptr) return FETTLE_INVALID_ARGUMENT;
+  ModelContext& context = *of(handle);
+  await_thread(context);
+  uint32_t done = kDone;
+  if (!context.phase.compare_exchange_strong(done, kUsed, std::memory_order_acquire)) {
+    if (done != kIdle || !use(context)) return FETTLE_BUSY;
+    return leave(context, refuse(context, FETTLE_INVALID_ARGUMENT, Text{} << "no call was begun"));
+  }
+  if (context.begun_status == FETTLE_OK) finish(context, context.begun_outputs);
+  return leave(context, context.begun_status);
+}
+
+int32_t fettle_rt_cancel(FettleContext* handle) {
+  if (handle == nullptr) return FETTLE_INVALID_ARGUMENT;
+  __atomic_store_n(&handle->cancelled, 1, __ATOMIC_RELAXED);  // the next call begins with 0
+  return FETTLE_OK;
+}
+
+int32_t fettle_rt_output_shapes(FettleContext* handle, const FettleTensor* inputs, FettleTensor* outputs) {
+  if (handle == nullptr) return FETTLE_INVALID_ARGUMENT;
+  ModelContext& context = *of(handle);
+  if (!use(context)) return FETTLE_BUSY;
+  if (outputs == nullptr) return leave(context, no_outputs(context));
+  const int32_t status = prepare(context, inputs, nullptr);
+  for (int32_t i = 0; status == FETTLE_OK && i < context.model->info->n_outputs; ++i) {
+    FettleTensor taken{};
+    if (!take_struct(nth(outputs, i), taken)) {
+      const FettleTensor& output = *nth(context.model->info->outputs, i);
+      return leave(context, check_tensor(context, "output", output, nth(outputs, i), taken));
+    }
+    describe_output(context, i, *nth(outputs, i));
+  }
+  return leave(context, status);
+}
+
+int32_t fettle_rt_get_state(FettleContext* handle, const char* name, FettleTensor* tensor) {
+  if (handle == nullptr) return FETTLE_INVALID_ARGUMENT;
+  if (!use(*of(handle))) return FETTLE_BUSY;
+  return leave(*of(handle), get_state(*of(handle), name, tensor));
+}
+
+int32_t fettle_rt_set_state(FettleContext* handle, const char* name, const FettleTensor* tensor) {
+  if (handle == nullptr) return FETTLE_INVALID_ARGUMENT;
+  if (!use(*of(handle))) return FETTLE_BUSY;
+  return leave(*of(handle), set_state(*of(handle), name, tensor));
+}
+
+void fettle_rt_allocate_with(FettleContext* context, FettleAllocate allocate, void* user) {
+  of(context)->allocate = allocate;
+  of(context)->allocate_user = user;
+}
+
+void fettle_rt_profile(FettleContext* context, FettleKernelHook hook, void* user) {
+  context->on_kernel = hook;
+  context->on_kernel_user = user;
+}
+
+const char* fettle_rt_error(const FettleContext* context) {
+  return context == nullptr ? create_error : static_cast<const ModelContext*>(context)->error.chars;
+}
+
+const FettleFunctions fettle_rt_functions = {
+    sizeof(FettleFunctions),
+    0,
+    fettle_rt_open,
+    fettle_rt_close,
+    fettle_rt_create_context,
+    fettle_rt_destroy_context,
+    fettle_rt_run,
+    fettle_rt_begin,
+    fettle_rt_wait,
+    fettle_rt_cancel,
+    fettle_rt_output_shapes,
+    fettle_rt_get_state,
+    fettle_rt_set_state,
+    fettle_rt_allocate_with,
+    fettle_rt_profile,
+    fettle_rt_error,
+};
 
 int32_t fettle_call_kernel(FettleContext* context, int32_t index, FettleKernel kernel, void** buffers,
                            const int64_t* ints) {
+  if (__atomic_load_n(&context->cancelled, __ATOMIC_RELAXED) != 0) return FETTLE_CANCELLED;
   const FettleKernelHook hook = context->on_kernel;
   const int64_t begin = hook == nullptr ? 0 : now_ns();
   const int32_t status = kernel(context, buffers, ints);

@@ -1,5 +1,5 @@
 #pragma once
-// Instances of compiled models: what an artefact's exported functions do.
+// Models and their contexts: what an artefact's exported functions do.
 
 #include "rt/abi.h"
 
@@ -7,21 +7,15 @@
 extern "C" {
 #endif
 
-/// Makes an instance of the model: checks the processor, starts threads, takes the arena. options null: all defaults.
-/// Null on failure; then fettle_rt_model_error(null) has the reason.
-FettleModel* fettle_rt_model_create(const FettleModelInfo* info, const FettleOptions* options);
+/* Makes a model: checks the processor and starts threads. abi_version: FETTLE_ABI_VERSION, as the program was compiled
+ * with; another one is refused. options null: all defaults.
+ * Null on failure; then fettle_rt_error(null) has the reason. */
+FettleModel* fettle_rt_open(const FettleModelInfo* info, uint32_t abi_version, const FettleOptions* options);
 
-/// Runs it. inputs[i], outputs[i]: data of tensor i of the info, dense, row-major. Returns a FettleStatus.
-int32_t fettle_rt_model_run(FettleModel* model, const void* const* inputs, void* const* outputs);
+#include "rt/model_functions.h"
 
-/// Calls `hook` after each kernel of later runs; null: no more.
-void fettle_rt_model_profile(FettleModel* model, FettleKernelHook hook, void* user);
-
-/// Ends the threads and frees all memory. Null is fine.
-void fettle_rt_model_destroy(FettleModel* model);
-
-/// One sentence on the last failure of this instance, or, for null, of the last failed creation; "" if there was none.
-const char* fettle_rt_model_error(const FettleModel* model);
+/* The functions above, for FettleModelInfo::functions. */
+extern const FettleFunctions fettle_rt_functions;
 
 #ifdef __cplusplus
 }

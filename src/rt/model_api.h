@@ -1,5 +1,12 @@
 /* The interface of a compiled model, in C: what a program needs that loads or links OUT.so.
- * Every generated OUT.h carries this text, so it needs no other file. */
+ * Every generated OUT.h carries this text, so it needs no other file.
+ *
+ * A model is code, constants and threads. It never changes, and any number of threads share it. A context is what one
+ * call after another works with: memory, sizes, state. One thread at a time uses a context; make as many as shall run
+ * at once.
+ *
+ * Zero is the default of every field, except of struct_bytes: a program sets it to the struct's sizeof, which tells the
+ * model which fields the program knows. */
 #ifndef FETTLE_MODEL_API_H
 #define FETTLE_MODEL_API_H
 
@@ -12,11 +19,13 @@ extern "C" {
 /* What a call came to. 0 is success; every failure is negative. */
 typedef enum FettleStatus {
   FETTLE_OK = 0,
-  FETTLE_INVALID_ARGUMENT = -1, /* a null pointer, a negative count, a name that does not exist */
-  FETTLE_OUT_OF_MEMORY = -2,    /* the arena, a scratch block or a thread could not be had */
+  FETTLE_INVALID_ARGUMENT = -1, /* a null pointer, a wrong type, a name that does not exist */
+  FETTLE_OUT_OF_MEMORY = -2,    /* the arena, an output, a scratch block or a thread could not be had */
   FETTLE_UNSUPPORTED_CPU = -3,  /* this processor lacks an instruction set that the model was compiled for */
-  FETTLE_BUSY = -4,             /* the model is being run by another thread */
-  FETTLE_KERNEL_FAILED = -5     /* compiled code gave up */
+  FETTLE_BUSY = -4,             /* the context is being used by another call; its error text is left as it was */
+  FETTLE_KERNEL_FAILED = -5,    /* compiled code gave up */
+  FETTLE_WRONG_SHAPE = -6,      /* an extent that the model does not take, or two that must agree and do not */
+  FETTLE_CANCELLED = -7         /* by another thread; outputs are undefined */
 } FettleStatus;
 
 /* Element types. The numbers are part of the interface and never change. */
@@ -36,20 +45,34 @@ typedef enum FettleDtype {
   FETTLE_F64 = 13
 } FettleDtype;
 
-/* A dense row-major tensor, or, where data is null, the description of one. */
+/* Where data lie: the numbers of DLPack's DLDeviceType. Models of this version take no other. */
+typedef enum FettleDevice { FETTLE_CPU = 1 } FettleDevice;
+
+/* An array, or, where data is null, the description of one. A tensor to be given is a description with data:
+ *   FettleTensor x = info->inputs[0];  x.data = pixels;  and, where an extent is open, x.shape = extents; */
 typedef struct FettleTensor {
-  const char* name;
-  void* data;
-  const int64_t* shape; /* rank extents, outermost first */
+  uint32_t struct_bytes; /* sizeof(FettleTensor) */
+  int32_t dtype;         /* a FettleDtype */
   int32_t rank;
-  int32_t dtype; /* a FettleDtype */
+  int32_t device;       /* a FettleDevice; 0: the CPU */
+  int32_t device_index; /* which of that kind */
+  int32_t reserved;
+  const char* name;              /* of descriptions; in tensors that are given it is not looked at */
+  void* data;                    /* aligned to the element */
+  const int64_t* shape;          /* rank extents, outermost first; in descriptions -1 where each call decides */
+  const int64_t* strides;        /* of each axis, counted in elements; null: dense, row-major. Outputs must be dense */
+  const char* const* axis_names; /* of descriptions: what an open extent is, "N", "2 * N + 1"; null where it is fixed */
+  int64_t capacity_bytes; /* of an output: room at data; 0: what its shape takes; negative: data are the context's */
 } FettleTensor;
 
-/* Bytes of the tensor's data. */
+/* Bytes of the tensor's elements; -1 where an extent is open. */
 static inline int64_t fettle_tensor_bytes(const FettleTensor* tensor) {
   static const uint8_t elem_bytes[] = {0, 1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
   int64_t bytes = elem_bytes[tensor->dtype];
-  for (int32_t d = 0; d < tensor->rank; ++d) bytes *= tensor->shape[d];
+  for (int32_t d = 0; d < tensor->rank; ++d) {
+    if (tensor->shape[d] < 0) return -1;
+    bytes *= tensor->shape[d];
+  }
   return bytes;
 }
 
@@ -57,58 +80,98 @@ static inline int64_t fettle_tensor_bytes(const FettleTensor* tensor) {
  * parallel_for calls body(closure, i) once for each i in [0, n), on any threads and in any order, and returns when
  * all calls have. It may be called from inside a body; then it may simply loop. */
 typedef struct FettleHostTeam {
+  uint32_t struct_bytes; /* sizeof(FettleHostTeam) */
+  int32_t reserved;
   void* user;
   int32_t (*size)(void* user); /* how many threads may run bodies at once, >= 1 */
   void (*parallel_for)(void* user, int64_t n, void (*body)(void* closure, int64_t i), void* closure);
 } FettleHostTeam;
 
-/* How a model is to run. Zero everything, then set what matters: zero is the default of every field. */
+/* How a model is to run. */
 typedef struct FettleOptions {
-  int32_t threads;    /* including the caller; 0: what the model was compiled for, within what the machine has */
-  int32_t pin;        /* 1: bind each worker thread to a core of its own (the calling thread is left alone) */
-  int32_t spin_us;    /* how long an idle worker spins before it sleeps; 0: 200; negative: sleep at once */
-  int32_t huge_pages; /* 1: ask for huge pages for the arena */
+  uint32_t struct_bytes; /* sizeof(FettleOptions) */
+  int32_t threads;       /* including the caller; 0: what the model was compiled for, within what the machine has */
+  int32_t pin;           /* 1: bind each worker thread to a core of its own (the calling thread is left alone) */
+  int32_t spin_us;       /* how long an idle worker spins before it sleeps; 0: 200; negative: sleep at once */
+  int32_t huge_pages;    /* 1: ask for huge pages for arenas */
+  int32_t reserved;
   const FettleHostTeam* host_team; /* not null: use these threads; threads, pin and spin_us are then ignored. Copied */
 } FettleOptions;
 
 typedef struct FettleModel FettleModel;
-struct FettleContext;
+typedef struct FettleContext FettleContext;
+typedef struct FettleModelInfo FettleModelInfo;
 
-/* Told after each kernel of a run: its index in kernel_names, and monotonic nanoseconds. Called on the thread that
+/* Told after each kernel of a call: its index in kernel_names, and monotonic nanoseconds. Called on the thread that
  * runs. */
 typedef void (*FettleKernelHook)(void* user, int32_t kernel, int64_t begin_ns, int64_t end_ns);
 
+/* Memory for output number `output`, at least `bytes`, aligned to 64; null: there is none. The program frees it. */
+typedef void* (*FettleAllocate)(void* user, int32_t output, int64_t bytes);
+
+/* A tensor that outlives calls, and belongs to a context: what one call leaves in an output is an input of the next. */
+typedef struct FettleState {
+  uint32_t struct_bytes;      /* sizeof(FettleState) */
+  int32_t input;              /* that it stands for ("past"): the caller need not give it */
+  int32_t output;             /* likewise ("present") */
+  int32_t length_axis;        /* along which it grows, from 0 on; -1: its shape is fixed, and it begins as zeros */
+  const FettleTensor* tensor; /* name and type; the shape is the most it can hold */
+} FettleState;
+
+/* The functions that OUT.h declares, for a program that finds `fettle_artefact` in a library that it loads. */
+typedef struct FettleFunctions {
+  uint32_t struct_bytes;
+  int32_t reserved;
+  FettleModel* (*open)(const FettleModelInfo* info, uint32_t abi_version, const FettleOptions* options);
+  void (*close)(FettleModel* model);
+  FettleContext* (*create_context)(FettleModel* model);
+  void (*destroy_context)(FettleContext* context);
+  int32_t (*run)(FettleContext* context, const FettleTensor* inputs, FettleTensor* outputs);
+  int32_t (*begin)(FettleContext* context, const FettleTensor* inputs, FettleTensor* outputs);
+  int32_t (*wait)(FettleContext* context);
+  int32_t (*cancel)(FettleContext* context);
+  int32_t (*output_shapes)(FettleContext* context, const FettleTensor* inputs, FettleTensor* outputs);
+  int32_t (*get_state)(FettleContext* context, const char* name, FettleTensor* tensor);
+  int32_t (*set_state)(FettleContext* context, const char* name, const FettleTensor* tensor);
+  void (*allocate_with)(FettleContext* context, FettleAllocate allocate, void* user);
+  void (*profile)(FettleContext* context, FettleKernelHook hook, void* user);
+  const char* (*error)(const FettleContext* context);
+} FettleFunctions;
+
 /* All that is known of a compiled model without running any of its code. */
-typedef struct FettleModelInfo {
-  uint32_t magic;       /* FETTLE_MAGIC */
-  uint32_t abi_version; /* FETTLE_ABI_VERSION of the compiler; the fields below are as this version has them */
+struct FettleModelInfo {
+  uint32_t magic;        /* FETTLE_MAGIC */
+  uint32_t abi_version;  /* FETTLE_ABI_VERSION of the compiler; the fields below are as this version has them */
+  uint32_t struct_bytes; /* sizeof(FettleModelInfo) */
+  int32_t default_threads;
   const char* name;
   const char* compiler;        /* "fettle 0.1.0" */
   const char* target_cpu;      /* the processor it was tuned for, in LLVM's spelling; for reading only */
   const char* target_features; /* instruction sets it needs, separated by commas: "avx2,fma,avx512f" */
   const FettleTensor* inputs;
   const FettleTensor* outputs;
+  const FettleState* states;
   const char* const* kernel_names;
   const char* const* kernel_origins; /* of each, the model file's nodes that it does the work of: "Conv c1\nRelu r1" */
   const FettleTensor* constants;     /* with data, which is read-only and shared by all who load the file */
+  const char* const* size_errors;    /* what sizes can have wrong with them */
   int32_t n_inputs;
   int32_t n_outputs;
+  int32_t n_states;
   int32_t n_kernels;
   int32_t n_constants;
-  int32_t default_threads;
+  int32_t n_size_errors;
+  int32_t n_sizes; /* entries of a context's table of sizes; 0: all sizes are fixed */
   int32_t reserved;
-  int64_t arena_bytes; /* working memory a model instance takes for activations */
-  /* entry points, the same as the exported functions */
-  int32_t (*entry)(struct FettleContext* context, void** buffers, const int64_t* ints);
-  FettleModel* (*create)(const FettleOptions* options);
-  int32_t (*run)(FettleModel* model, const void* const* inputs, void* const* outputs);
-  void (*profile)(FettleModel* model, FettleKernelHook hook, void* user);
-  void (*destroy)(FettleModel* model);
-  const char* (*error)(const FettleModel* model);
-} FettleModelInfo;
+  int64_t arena_bytes; /* working memory that a context takes; with open sizes, `resize` tells */
+  /* compiled code (rt/abi.h) */
+  int32_t (*entry)(FettleContext* context, void** buffers, const int64_t* ints);
+  int32_t (*resize)(FettleContext* context, void** buffers, const int64_t* ints);
+  const FettleFunctions* functions;
+};
 
 #define FETTLE_MAGIC 0x4c545446u /* "FTTL" */
-#define FETTLE_ABI_VERSION 2u
+#define FETTLE_ABI_VERSION 3u
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <stdint.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -38,8 +39,10 @@ inline void futex_wait(std::atomic<uint32_t>* word, uint32_t expected) {
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0);
 }
 
-inline void futex_wake_one(std::atomic<uint32_t>* word) {
-  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+inline void futex_wake(std::atomic<uint32_t>* word, int32_t count) {
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0);
 }
+inline void futex_wake_one(std::atomic<uint32_t>* word) { futex_wake(word, 1); }
+inline void futex_wake_all(std::atomic<uint32_t>* word) { futex_wake(word, INT32_MAX); }
 
 }  // namespace fettle::rt

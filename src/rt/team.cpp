@@ -2,12 +2,12 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 
 #include <new>
 
 #include "rt/memory.h"
 #include "rt/sys.h"
+#include "rt/thread.h"
 #include "rt/topology.h"
 
 namespace fettle::rt {
@@ -209,19 +209,6 @@ void* worker_main(void* argument) {
   }
 }
 
-bool start(Worker* worker) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_attr_t attributes;
-  if (pthread_attr_init(&attributes) != 0) return false;
-  pthread_attr_setstacksize(&attributes, size_t{8} << 20);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int failed = pthread_create(&worker->thread, &attributes, worker_main, worker);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_attr_destroy(&attributes);
-  return failed == 0;
-}
-
 void run_serially(int64_t n, FettleBody body, void* closure) {
   for (int64_t i = 0; i < n; ++i) body(closure, i);
 }
@@ -308,7 +295,7 @@ FettleTeam* fettle_team_create(const FettleTeamOptions* options) {
     worker.team = team;
     worker.index = t;
     worker.cpu = n_cores > 0 ? cores[t % n_cores] : -1;
-    if (!start(&worker)) break;
+    if (!start_thread(&worker.thread, worker_main, &worker)) break;
     team->size = t + 1;
   }
   return team;

@@ -45,6 +45,8 @@ Result<std::shared_ptr<const FettleModelInfo>> load_library(const fs::path& path
                 fmt::format("its interface has version {}, this Fettle's is {}", info->abi_version, FETTLE_ABI_VERSION),
                 path.string());
   }
+  if (info->struct_bytes < sizeof(FettleModelInfo))
+    return fail(ErrorCode::E706, "its description is shorter than that of any Fettle", path.string());
   char missing[32];
   if (fettle_cpu_check(info->target_features, missing, sizeof missing) != 0) {
     return fail(ErrorCode::E707,

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <mutex>
 
-#include "rt/model.h"
-#include "runtime/dtype.h"
+#include "rt/tensor.h"
 #include "runtime/library.h"
 
 namespace fettle {
@@ -13,6 +14,15 @@ namespace {
 
 std::span<const int64_t> shape_of(const FettleTensor& tensor) {
   return {tensor.shape, static_cast<size_t>(tensor.rank)};
+}
+
+std::vector<FettleTensor> copy_of(const FettleTensor* tensors, int32_t count) {
+  std::vector<FettleTensor> copied;
+  for (int32_t i = 0; i < count; ++i) {
+    copied.push_back(*rt::nth(tensors, i));
+    copied.back().struct_bytes = sizeof(FettleTensor);
+  }
+  return copied;
 }
 
 /// "'x' f32[1, 3], 'mask' bool[3]"
@@ -23,39 +33,76 @@ std::string list(std::span<const FettleTensor> tensors) {
   return text.empty() ? "none" : text;
 }
 
-Result<> check_type(const char* what, const FettleTensor& expected, const Tensor& got) {
-  if (got.dtype() == expected.dtype && std::ranges::equal(got.shape(), shape_of(expected))) return {};
-  return fail(ErrorCode::E705, fmt::format("{} '{}' is {}, expected {}", what, expected.name, got.type_to_string(),
-                                           tensor_type_to_string(expected)));
+/// Which of the model's tensors are those of states.
+std::vector<bool> of_states(const FettleModelInfo& info, size_t count, int32_t FettleState::* place) {
+  std::vector<bool> found(count, false);
+  for (int32_t s = 0; s < info.n_states; ++s) found[static_cast<size_t>(rt::nth(info.states, s)->*place)] = true;
+  return found;
 }
 
-/// Finds, for each tensor of the model, the one given under its name. E704, E705.
-template <class Named, class Take>
-Result<> match(const char* what, std::span<const FettleTensor> expected, std::span<Named> given, Take take) {
+/// Finds, for each tensor of the model, the one given under its name; nothing for one that may be left out. E704.
+template <class Given, class Name, class Take>
+Result<> match(const char* what, std::span<const FettleTensor> expected, const std::vector<bool>& optional,
+               std::span<Given> given, Name name_of, Take take) {
   for (size_t i = 0; i < given.size(); ++i) {
-    const std::string& name = given[i].name;
+    const std::string_view name = name_of(given[i]);
     if (std::ranges::none_of(expected, [&](const FettleTensor& tensor) { return name == tensor.name; }))
       return fail(ErrorCode::E704, fmt::format("the model has no {} '{}'; it has {}", what, name, list(expected)));
     for (size_t j = 0; j < i; ++j)
-      if (given[j].name == name) return fail(ErrorCode::E704, fmt::format("{} '{}' is given twice", what, name));
+      if (name_of(given[j]) == name) return fail(ErrorCode::E704, fmt::format("{} '{}' is given twice", what, name));
   }
   for (size_t i = 0; i < expected.size(); ++i) {
-    const auto found = std::ranges::find_if(given, [&](const auto& named) { return named.name == expected[i].name; });
-    if (found == given.end()) {
+    const auto found = std::ranges::find_if(given, [&](const auto& one) { return name_of(one) == expected[i].name; });
+    if (found != given.end()) {
+      take(i, *found);
+    } else if (!optional[i]) {
       return fail(ErrorCode::E704,
                   fmt::format("{} '{}' {} is missing", what, expected[i].name, tensor_type_to_string(expected[i])));
     }
-    FETTLE_TRY_VOID(check_type(what, expected[i], found->tensor));
-    take(i, *found);
   }
   return {};
 }
 
+std::string_view name_of_view(const FettleTensor& tensor) { return tensor.name; }
+std::string_view name_of_named(const NamedTensor& tensor) { return tensor.name; }
+
 }  // namespace
 
 std::string tensor_type_to_string(const FettleTensor& tensor) {
-  return fmt::format("{}{}", dtype_name(tensor.dtype), shape_to_string(shape_of(tensor)));
+  rt::Text text;
+  text << tensor;
+  return text.chars;
 }
+
+FettleTensor view_of(const char* name, const Tensor& tensor) {
+  FettleTensor view{};
+  view.struct_bytes = sizeof view;
+  view.dtype = tensor.dtype();
+  view.rank = static_cast<int32_t>(tensor.shape().size());
+  view.device = FETTLE_CPU;
+  view.name = name;
+  view.data = const_cast<void*>(tensor.data());
+  view.shape = tensor.shape().data();
+  view.capacity_bytes = tensor.capacity_bytes();
+  return view;
+}
+
+struct Model::Shared {
+  std::shared_ptr<const FettleModelInfo> info;
+  std::vector<FettleTensor> inputs, outputs;
+  std::vector<bool> input_is_state, output_is_state;
+  FettleModel* handle = nullptr;
+  std::mutex mutex;
+  std::vector<FettleContext*> idle;  // of `in_context`
+
+  Shared() = default;
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+  ~Shared() {
+    for (FettleContext* context : idle) info->functions->destroy_context(context);
+    if (handle) info->functions->close(handle);
+  }
+};
 
 Result<Model> Model::load(const std::filesystem::path& path, const FettleOptions& options) {
   FETTLE_TRY(std::shared_ptr<const FettleModelInfo> info, load_library(path));
@@ -64,45 +111,169 @@ Result<Model> Model::load(const std::filesystem::path& path, const FettleOptions
 
 Result<Model> Model::make(std::shared_ptr<const FettleModelInfo> info, const FettleOptions& options) {
   Model model;
-  model.info_ = std::move(info);
-  FettleModel* instance =
-      model.info_->create ? model.info_->create(&options) : fettle_rt_model_create(model.info_.get(), &options);
-  model.instance_ = {instance, Destroy{model.info_->destroy}};
-  if (model.instance_ == nullptr) return fail(ErrorCode::E710, model.info_->error(nullptr));
-  model.input_data_.resize(model.inputs().size());
-  model.output_data_.resize(model.outputs().size());
+  model.shared_ = std::make_shared<Shared>();
+  Shared& shared = *model.shared_;
+  FettleOptions sized = options;
+  sized.struct_bytes = sizeof sized;
+  shared.info = std::move(info);
+  shared.handle = shared.info->functions->open(shared.info.get(), FETTLE_ABI_VERSION, &sized);
+  if (shared.handle == nullptr) return fail(ErrorCode::E710, shared.info->functions->error(nullptr));
+  shared.inputs = copy_of(shared.info->inputs, shared.info->n_inputs);
+  shared.outputs = copy_of(shared.info->outputs, shared.info->n_outputs);
+  shared.input_is_state = of_states(*shared.info, shared.inputs.size(), &FettleState::input);
+  shared.output_is_state = of_states(*shared.info, shared.outputs.size(), &FettleState::output);
   return model;
 }
 
-std::span<const FettleTensor> Model::inputs() const { return {info_->inputs, static_cast<size_t>(info_->n_inputs)}; }
-std::span<const FettleTensor> Model::outputs() const { return {info_->outputs, static_cast<size_t>(info_->n_outputs)}; }
+const FettleModelInfo& Model::info() const { return *shared_->info; }
+std::span<const FettleTensor> Model::inputs() const { return shared_->inputs; }
+std::span<const FettleTensor> Model::outputs() const { return shared_->outputs; }
 
-Result<std::vector<NamedTensor>> Model::make_outputs() const {
+Result<ModelContext> Model::make_context() const {
+  const FettleFunctions& functions = *info().functions;
+  ModelContext::Handle handle(functions.create_context(shared_->handle), {functions.destroy_context});
+  if (handle == nullptr) return fail(ErrorCode::E710, functions.error(nullptr));
+  return ModelContext(*this, std::move(handle));
+}
+
+Result<> Model::in_context(const std::function<Result<>(ModelContext&)>& work) const {
+  const auto take = [&]() -> Result<ModelContext> {
+    const std::lock_guard lock(shared_->mutex);
+    if (shared_->idle.empty()) return make_context();
+    ModelContext::Handle handle(shared_->idle.back(), {info().functions->destroy_context});
+    shared_->idle.pop_back();
+    return ModelContext(*this, std::move(handle));
+  };
+  FETTLE_TRY(ModelContext context, take());
+  FETTLE_TRY_VOID(context.reset_states());
+  Result<> done = work(context);
+  const std::lock_guard lock(shared_->mutex);
+  shared_->idle.push_back(context.handle_.get());
+  (void)context.handle_.release();
+  return done;
+}
+
+Result<std::vector<NamedTensor>> Model::run(std::span<const NamedTensor> inputs) const {
+  std::vector<NamedTensor> outputs;
+  FETTLE_TRY_VOID(in_context([&](ModelContext& context) -> Result<> {
+    FETTLE_TRY(outputs, context.run(inputs));
+    return {};
+  }));
+  return outputs;
+}
+
+ModelContext::ModelContext(Model model, Handle handle)
+    : model_(std::move(model)),
+      handle_(std::move(handle)),
+      inputs_(model_.inputs().begin(), model_.inputs().end()),
+      outputs_(model_.outputs().begin(), model_.outputs().end()) {}
+
+Result<> ModelContext::checked(int32_t status) const {
+  switch (status) {
+    case FETTLE_OK:
+      return {};
+    case FETTLE_BUSY:
+      return fail(ErrorCode::E710, "the context is being used by another call; make one for each thread");
+    case FETTLE_INVALID_ARGUMENT:
+    case FETTLE_WRONG_SHAPE:
+      return fail(ErrorCode::E705, functions().error(handle_.get()));
+    default:
+      return fail(ErrorCode::E710, functions().error(handle_.get()));
+  }
+}
+
+Result<> ModelContext::take_inputs(std::span<const FettleTensor> given) {
+  std::ranges::copy(model_.inputs(), inputs_.begin());
+  return match("input", model_.inputs(), model_.shared_->input_is_state, given, name_of_view,
+               [&](size_t i, const FettleTensor& tensor) { inputs_[i] = tensor; });
+}
+
+Result<> ModelContext::take_inputs(std::span<const NamedTensor> given) {
+  given_.clear();
+  for (const NamedTensor& tensor : given) given_.push_back(view_of(tensor.name.c_str(), tensor.tensor));
+  return take_inputs(given_);
+}
+
+Result<> ModelContext::take_outputs(std::span<NamedTensor> given) {
+  std::ranges::copy(model_.outputs(), outputs_.begin());
+  FETTLE_TRY_VOID(
+      match("output", model_.outputs(), model_.shared_->output_is_state, given, name_of_named,
+            [&](size_t i, const NamedTensor& named) { outputs_[i] = view_of(named.name.c_str(), named.tensor); }));
+  for (const NamedTensor& named : given)
+    if (named.tensor.data() == nullptr)
+      return fail(ErrorCode::E705, fmt::format("output '{}' has no memory; make_outputs makes it", named.name));
+  return {};
+}
+
+Result<std::vector<NamedTensor>> ModelContext::make_outputs(std::span<const NamedTensor> inputs) {
+  FETTLE_TRY_VOID(take_inputs(inputs));
+  std::ranges::copy(model_.outputs(), outputs_.begin());
+  FETTLE_TRY_VOID(checked(functions().output_shapes(handle_.get(), inputs_.data(), outputs_.data())));
   std::vector<NamedTensor> made;
-  for (const FettleTensor& output : outputs()) {
-    const std::span<const int64_t> shape = shape_of(output);
-    FETTLE_TRY(Tensor tensor, Tensor::make(static_cast<FettleDtype>(output.dtype), {shape.begin(), shape.end()}));
-    made.push_back({output.name, std::move(tensor)});
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (model_.shared_->output_is_state[i]) continue;
+    const std::span<const int64_t> shape = shape_of(outputs_[i]);
+    FETTLE_TRY(Tensor tensor, Tensor::make(static_cast<FettleDtype>(outputs_[i].dtype), {shape.begin(), shape.end()}));
+    made.push_back({outputs_[i].name, std::move(tensor)});
   }
   return made;
 }
 
-Result<std::vector<NamedTensor>> Model::run(std::span<const NamedTensor> inputs) {
-  FETTLE_TRY(std::vector<NamedTensor> outputs, make_outputs());
+Result<std::vector<NamedTensor>> ModelContext::run(std::span<const NamedTensor> inputs) {
+  FETTLE_TRY(std::vector<NamedTensor> outputs, make_outputs(inputs));
   FETTLE_TRY_VOID(run_into(inputs, outputs));
   return outputs;
 }
 
-Result<> Model::run_into(std::span<const NamedTensor> inputs, std::span<NamedTensor> outputs) {
-  FETTLE_TRY_VOID(match("input", this->inputs(), inputs,
-                        [&](size_t i, const NamedTensor& named) { input_data_[i] = named.tensor.data(); }));
-  FETTLE_TRY_VOID(match("output", this->outputs(), outputs,
-                        [&](size_t i, NamedTensor& named) { output_data_[i] = named.tensor.data(); }));
-  if (info_->run(instance_.get(), input_data_.data(), output_data_.data()) != FETTLE_OK)
-    return fail(ErrorCode::E710, info_->error(instance_.get()));
+Result<> ModelContext::run_into(std::span<const NamedTensor> inputs, std::span<NamedTensor> outputs) {
+  FETTLE_TRY_VOID(take_inputs(inputs));
+  FETTLE_TRY_VOID(take_outputs(outputs));
+  FETTLE_TRY_VOID(checked(functions().run(handle_.get(), inputs_.data(), outputs_.data())));
+  for (const FettleTensor& made : outputs_)
+    for (NamedTensor& output : outputs)
+      if (output.name == made.name && !std::ranges::equal(output.tensor.shape(), shape_of(made)))
+        output.tensor.set_shape({shape_of(made).begin(), shape_of(made).end()});
   return {};
 }
 
-void Model::set_kernel_hook(FettleKernelHook hook, void* user) { info_->profile(instance_.get(), hook, user); }
+Result<> ModelContext::run_on(std::span<const FettleTensor> inputs, std::span<FettleTensor> outputs) {
+  FETTLE_CHECK(outputs.size() == outputs_.size());
+  FETTLE_TRY_VOID(take_inputs(inputs));
+  return checked(functions().run(handle_.get(), inputs_.data(), outputs.data()));
+}
+
+Result<> ModelContext::begin(std::span<const FettleTensor> inputs, std::span<FettleTensor> outputs) {
+  FETTLE_CHECK(outputs.size() == outputs_.size());
+  FETTLE_TRY_VOID(take_inputs(inputs));
+  return checked(functions().begin(handle_.get(), inputs_.data(), outputs.data()));
+}
+
+Result<> ModelContext::wait() {
+  const int32_t status = functions().wait(handle_.get());
+  if (status == FETTLE_INVALID_ARGUMENT) return fail(ErrorCode::E710, functions().error(handle_.get()));
+  return checked(status);
+}
+
+void ModelContext::cancel() { functions().cancel(handle_.get()); }
+
+Result<Tensor> ModelContext::state(const std::string& name) {
+  FettleTensor shown{};
+  shown.struct_bytes = sizeof shown;
+  FETTLE_TRY_VOID(checked(functions().get_state(handle_.get(), name.c_str(), &shown)));
+  FETTLE_TRY(Tensor copy,
+             Tensor::make(static_cast<FettleDtype>(shown.dtype), {shape_of(shown).begin(), shape_of(shown).end()}));
+  rt::copy_elements(copy.data(), nullptr, shown.data, shown.strides, shown.shape, shown.rank, shown.dtype);
+  return copy;
+}
+
+Result<> ModelContext::set_state(const std::string& name, const FettleTensor& tensor) {
+  return checked(functions().set_state(handle_.get(), name.c_str(), &tensor));
+}
+
+Result<> ModelContext::reset_states() { return checked(functions().set_state(handle_.get(), nullptr, nullptr)); }
+
+void ModelContext::set_kernel_hook(FettleKernelHook hook, void* user) {
+  functions().profile(handle_.get(), hook, user);
+}
 
 }  // namespace fettle

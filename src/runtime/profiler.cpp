@@ -13,13 +13,14 @@ constexpr size_t kShownOrigins = 4;  // of a kernel, in the table
 
 }  // namespace
 
-Profiler::Profiler(Model& model) : model_(model) {
-  for (int32_t i = 0; i < model.info().n_kernels; ++i)
-    times_.push_back({.name = model.info().kernel_names[i], .origins = model.info().kernel_origins[i]});
-  model_.set_kernel_hook(record, this);
+Profiler::Profiler(ModelContext& context) : context_(context) {
+  const FettleModelInfo& info = context.model().info();
+  for (int32_t i = 0; i < info.n_kernels; ++i)
+    times_.push_back({.name = info.kernel_names[i], .origins = info.kernel_origins[i]});
+  context_.set_kernel_hook(record, this);
 }
 
-Profiler::~Profiler() { model_.set_kernel_hook(nullptr, nullptr); }
+Profiler::~Profiler() { context_.set_kernel_hook(nullptr, nullptr); }
 
 void Profiler::record(void* self, int32_t kernel, int64_t begin_ns, int64_t end_ns) {
   KernelTime& time = static_cast<Profiler*>(self)->times_.at(static_cast<size_t>(kernel));

@@ -17,10 +17,10 @@ struct KernelTime {
   int64_t min_ns = 0;  // of one call
 };
 
-/// Collects the times of a model's kernels from its making to its end. The model must outlive it and must not move.
+/// Collects the times of a context's kernels from its making to its end. The context must outlive it and must not move.
 class Profiler {
  public:
-  explicit Profiler(Model& model);
+  explicit Profiler(ModelContext& context);
   ~Profiler();
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
@@ -34,7 +34,7 @@ class Profiler {
  private:
   static void record(void* self, int32_t kernel, int64_t begin_ns, int64_t end_ns);
 
-  Model& model_;
+  ModelContext& context_;
   std::vector<KernelTime> times_;
 };
 

@@ -38,6 +38,7 @@ Result<Tensor> Tensor::make(FettleDtype dtype, std::vector<int64_t> shape) {
   tensor.dtype_ = dtype;
   tensor.shape_ = std::move(shape);
   tensor.n_elems_ = *count;
+  tensor.capacity_bytes_ = *count * elem_bytes;
   const auto bytes = static_cast<size_t>(std::max<int64_t>(*count * elem_bytes, 1));
   const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   tensor.data_.reset(std::aligned_alloc(kAlignment, rounded));
@@ -46,6 +47,13 @@ Result<Tensor> Tensor::make(FettleDtype dtype, std::vector<int64_t> shape) {
   }
   std::memset(tensor.data_.get(), 0, rounded);
   return tensor;
+}
+
+void Tensor::set_shape(std::vector<int64_t> shape) {
+  const std::optional<int64_t> count = count_elems(shape);
+  FETTLE_CHECK(count && *count * dtype_bytes(dtype_) <= capacity_bytes_);
+  shape_ = std::move(shape);
+  n_elems_ = *count;
 }
 
 int64_t Tensor::n_bytes() const { return n_elems_ * dtype_bytes(dtype_); }

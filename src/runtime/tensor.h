@@ -35,6 +35,11 @@ class Tensor {
   const std::vector<int64_t>& shape() const { return shape_; }
   int64_t n_elems() const { return n_elems_; }
   int64_t n_bytes() const;
+  /// Of the memory that it has: at least n_bytes.
+  int64_t capacity_bytes() const { return capacity_bytes_; }
+
+  /// Gives it another shape, which must fit into its memory. Elements stay where they are, one after the other.
+  void set_shape(std::vector<int64_t> shape);
 
   void* data() { return data_.get(); }
   const void* data() const { return data_.get(); }
@@ -64,6 +69,7 @@ class Tensor {
   FettleDtype dtype_ = FETTLE_F32;
   std::vector<int64_t> shape_{0};
   int64_t n_elems_ = 0;
+  int64_t capacity_bytes_ = 0;
   std::unique_ptr<void, Free> data_;
 };
 

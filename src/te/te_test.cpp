@@ -129,7 +129,7 @@ TEST(Te, ConvolutionWithPadding) {
 TEST(Te, Softmax) {
   const Tensor x = placeholder({3, 7}, kF32, "X");
   const ReduceAxis a = reduce_axis(7, "k"), b = reduce_axis(7, "k");
-  const Tensor peak = compute({3}, [&](const auto& i) { return te::max(x(i[0], a), {a}); }, "peak");
+  const Tensor peak = compute({3}, [&](const auto& i) { return te::ordered_max(x(i[0], a), {a}); }, "peak");
   const Tensor e = compute({3, 7}, [&](const auto& i) { return math("exp", {x(i) - peak(i[0])}); }, "e");
   const Tensor total = compute({3}, [&](const auto& i) { return te::sum(e(i[0], b), {b}); }, "total");
   const Tensor y = compute({3, 7}, [&](const auto& i) { return e(i) / total(i[0]); }, "Y");
@@ -142,6 +142,10 @@ TEST(Te, Softmax) {
     for (int j = 0; j < 7; ++j) sum += std::exp(static_cast<double>(in[i * 7 + j]));
     for (int j = 0; j < 7; ++j) EXPECT_NEAR(out[i * 7 + j], std::exp(static_cast<double>(in[i * 7 + j])) / sum, 1e-6);
   }
+  // NaN in a row is NaN in all of it, and in no other.
+  in[9] = NAN;
+  run(f, {arg(in), arg(out)});
+  for (int i = 0; i < 21; ++i) EXPECT_EQ(std::isnan(out[i]), i / 7 == 1) << i;
 }
 
 TEST(Te, LayerNorm) {

@@ -42,7 +42,7 @@ Reduction simple(BinaryOp op, Expr source, Expr identity, std::vector<ReduceAxis
   return reduce(
       {std::move(source)}, {std::move(identity)},
       [op](const std::vector<Expr>& state, const std::vector<Expr>& value) {
-        return std::vector<Expr>{binary(op, state[0], value[0])};
+        return std::vector<Expr>{accumulated(op, state[0], value[0])};
       },
       std::move(axes));
 }
@@ -109,6 +109,10 @@ Reduction prod(Expr source, std::vector<ReduceAxis> axes) {
 Reduction max(Expr source, std::vector<ReduceAxis> axes) {
   Expr low = te::lowest(source.dtype());
   return simple(BinaryOp::kMax, std::move(source), std::move(low), std::move(axes));
+}
+Reduction ordered_max(Expr source, std::vector<ReduceAxis> axes) {
+  Expr low = te::lowest(source.dtype());
+  return simple(BinaryOp::kOrderedMax, std::move(source), std::move(low), std::move(axes));
 }
 Reduction min(Expr source, std::vector<ReduceAxis> axes) {
   Expr high = te::highest(source.dtype());

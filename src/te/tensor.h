@@ -87,6 +87,8 @@ using Combiner = std::function<std::vector<Expr>(const std::vector<Expr>& state,
 Reduction sum(Expr source, std::vector<ReduceAxis> axes);
 Reduction prod(Expr source, std::vector<ReduceAxis> axes);
 Reduction max(Expr source, std::vector<ReduceAxis> axes);
+/// The greatest of what is not NaN, the lowest where all is: cheaper than max, for where NaN comes through otherwise.
+Reduction ordered_max(Expr source, std::vector<ReduceAxis> axes);
 Reduction min(Expr source, std::vector<ReduceAxis> axes);
 /// Two states: the index (of its type) and the value; the first of equal values wins.
 Reduction argmax(Expr index, Expr value, std::vector<ReduceAxis> axes);

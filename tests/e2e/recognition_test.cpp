@@ -101,17 +101,29 @@ TEST_F(Recognition, TakesNoMemoryBeyondItsPlan) {
   auto first = Model::load(path("model.so"));  // whatever loading touches for the first time
   ASSERT_TRUE(first.has_value()) << first.error().to_string();
   const auto inputs = random_inputs(*first, 2);
-  auto outputs = first->make_outputs();
+  auto outputs = first->make_context()->make_outputs(*inputs);
   const int64_t before = anonymous_bytes();
   auto model = Model::load(path("model.so"));
-  ASSERT_TRUE(model->run_into(*inputs, *outputs).has_value());
+  auto context = model->make_context();
+  ASSERT_TRUE(context->run_into(*inputs, *outputs).has_value());
   EXPECT_LE(anonymous_bytes() - before, arena + (8 << 20));
 }
 
-TEST_F(Recognition, UnknownWidthIsAskedFor) {
-  const auto model = compile_file(kModel, {.threads = 1, .shapes = {}, .database = {}, .warn = {}});
-  ASSERT_FALSE(model.has_value());
-  EXPECT_EQ(model.error().code, ErrorCode::E604);
+TEST_F(Recognition, OneLibraryServesAllWidths) {
+  const auto compiled = compile_file(kModel, {.threads = 2, .shapes = {}, .database = {}, .warn = {}});
+  ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
+  const auto model = compiled->instantiate();
+  ASSERT_TRUE(model.has_value());
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{1, 3, 48, 97}, {2, 3, 48, 320}}) {
+    const auto fixed = open_model(kModel, {.threads = 2, .shapes = {{"x", shape}}, .database = {}, .warn = {}});
+    ASSERT_TRUE(fixed.has_value()) << fixed.error().to_string();
+    const auto inputs = random_inputs(*fixed, 3);
+    const auto open = model->run(*inputs), wanted = fixed->run(*inputs);
+    ASSERT_TRUE(open.has_value()) << open.error().to_string();
+    ASSERT_EQ((*open)[0].tensor.shape(), (*wanted)[0].tensor.shape());
+    const auto got = (*open)[0].tensor.elems<float>(), want = (*wanted)[0].tensor.elems<float>();
+    for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-4) << i;
+  }
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 #include "codegen/cuda/run.h"
 #include "codegen/llvm/llvm_codegen.h"
 #include "codegen/opencl/opencl_codegen.h"
-#include "codegen/opencl/run.h"
+#include "codegen/opencl/testing.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "rt/context.h"
@@ -35,7 +35,9 @@ void scrambled(void*, int64_t n, void (*body)(void*, int64_t), void* closure) {
 FettleContext* context() {
   static FettleContext* made = [] {
     auto* c = new FettleContext{};
-    const FettleHostTeam host{nullptr, [](void*) -> int32_t { return 2; }, scrambled};
+    const FettleHostTeam host{.struct_bytes = sizeof(FettleHostTeam),
+                              .size = [](void*) -> int32_t { return 2; },
+                              .parallel_for = scrambled};
     c->team = fettle_team_wrap(&host);
     c->scratch = fettle_scratch_create();
     return c;

@@ -15,7 +15,8 @@ void Maker::reduce(const std::vector<Iter>& list, const std::vector<int64_t>& ex
     bound *= static_cast<double>(count);
   } else {
     const bool greatest = chance(50);
-    update = greatest ? max(old, x) : min(old, x);
+    const BinaryOp op = !greatest ? BinaryOp::kMin : chance(50) ? BinaryOp::kMax : BinaryOp::kOrderedMax;
+    update = accumulated(op, old, x);
     const double far = type_.is_float() ? INFINITY : 0;
     if (type_.is_float()) {
       init = float_imm(greatest ? -far : far, type_);

@@ -6,6 +6,7 @@
 
 #include "base/output_file.h"
 #include "base/version.h"
+#include "cli/command.h"
 #include "report_page_html.h"
 #include "report_script_js.h"
 #include "report_style_css.h"
@@ -17,13 +18,10 @@ namespace {
 using nlohmann::json;
 
 json calls_json(const std::vector<RunCall>& calls) {
-  json made = json::array();
-  for (const RunCall& call : calls) {
-    json nodes = json::array();
-    for (const KernelOrigin& origin : split_origins(call.origins)) nodes.push_back({origin.op, origin.name});
-    made.push_back({{"name", call.name}, {"nodes", std::move(nodes)}});
-  }
-  return made;
+  return json_list(calls, [](const RunCall& call) -> json {
+    const auto node = [](const KernelOrigin& origin) { return json{origin.op, origin.name}; };
+    return {{"name", call.name}, {"nodes", json_list(split_origins(call.origins), node)}};
+  });
 }
 
 json task_json(const ReportedTask& task) {
@@ -45,22 +43,16 @@ json task_json(const ReportedTask& task) {
           {"trace", task.trace}};
 }
 
+json point_json(const LatencyPoint& point) { return {point.elapsed_s, point.estimated_s, point.trials, point.failed}; }
+
+json failure_json(const ReportedFailure& failure) {
+  const ErrorInfo& info = error_info(failure.error);
+  return {{"code", info.name},      {"meaning", info.meaning},   {"signal", failure.signal},
+          {"count", failure.count}, {"tasks", failure.tasks},    {"task", failure.task},
+          {"trace", failure.trace}, {"message", failure.message}};
+}
+
 json run_json(const RunReport& report) {
-  json tasks = json::array(), points = json::array(), failures = json::array();
-  for (const ReportedTask& task : report.tasks) tasks.push_back(task_json(task));
-  for (const LatencyPoint& point : report.points)
-    points.push_back({point.elapsed_s, point.estimated_s, point.trials, point.failed});
-  for (const ReportedFailure& failure : report.failures) {
-    const ErrorInfo& info = error_info(failure.error);
-    failures.push_back({{"code", info.name},
-                        {"meaning", info.meaning},
-                        {"signal", failure.signal},
-                        {"count", failure.count},
-                        {"tasks", failure.tasks},
-                        {"task", failure.task},
-                        {"trace", failure.trace},
-                        {"message", failure.message}});
-  }
   const TuningRun& run = report.run;
   return {{"model", run.model},
           {"machine", run.machine},
@@ -76,22 +68,22 @@ json run_json(const RunReport& report) {
           {"failed", report.failed},
           {"default_s", report.default_s},
           {"estimated_s", report.estimated_s},
-          {"tasks", std::move(tasks)},
-          {"points", std::move(points)},
-          {"failures", std::move(failures)}};
+          {"tasks", json_list(report.tasks, task_json)},
+          {"points", json_list(report.points, point_json)},
+          {"failures", json_list(report.failures, failure_json)}};
 }
 
 /// The peaks on as many threads as the run used.
 json limits_json(const MachinePeaks& peaks, int threads) {
   const bool all = threads > 1;
-  json copies = json::array();
-  for (const MemoryRates& rates : peaks.memory)
-    copies.push_back({{"level", rates.level == 0 ? "memory" : fmt::format("L{}", rates.level)},
-                      {"bytes_per_second", all ? rates.copied.all_threads : rates.copied.one_thread}});
-  if (copies.empty()) return nullptr;
+  if (peaks.memory.empty()) return nullptr;
+  const auto copied = [&](const MemoryRates& rates) -> json {
+    return {{"level", rates.level == 0 ? "memory" : fmt::format("L{}", rates.level)},
+            {"bytes_per_second", all ? rates.copied.all_threads : rates.copied.one_thread}};
+  };
   return {{"flops", all ? peaks.fp32.all_threads : peaks.fp32.one_thread},
           {"threads", threads},
-          {"copies", std::move(copies)}};
+          {"copies", json_list(peaks.memory, copied)}};
 }
 
 std::string escaped(std::string_view text) {

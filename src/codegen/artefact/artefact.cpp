@@ -21,16 +21,23 @@ constexpr uint64_t kLarge = 64 << 10;           // constants from this size on s
 struct ExportedFunction {
   const char* suffix;
   const char* symbol;
-  size_t place = 0;  // in the FettleModelInfo; 0: it is not there
 };
 constexpr ExportedFunction kExports[] = {
-    {"create", "fettle_artefact_create"},
-    {"create_with", "fettle_artefact_create_with", offsetof(FettleModelInfo, create)},
-    {"run", "fettle_rt_model_run", offsetof(FettleModelInfo, run)},
-    {"profile", "fettle_rt_model_profile", offsetof(FettleModelInfo, profile)},
-    {"destroy", "fettle_rt_model_destroy", offsetof(FettleModelInfo, destroy)},
-    {"error", "fettle_rt_model_error", offsetof(FettleModelInfo, error)},
+    {"open", "fettle_artefact_open"},
     {"info", "fettle_artefact_info"},
+    {"close", "fettle_rt_close"},
+    {"create_context", "fettle_rt_create_context"},
+    {"destroy_context", "fettle_rt_destroy_context"},
+    {"run", "fettle_rt_run"},
+    {"begin", "fettle_rt_begin"},
+    {"wait", "fettle_rt_wait"},
+    {"cancel", "fettle_rt_cancel"},
+    {"output_shapes", "fettle_rt_output_shapes"},
+    {"get_state", "fettle_rt_get_state"},
+    {"set_state", "fettle_rt_set_state"},
+    {"allocate_with", "fettle_rt_allocate_with"},
+    {"profile", "fettle_rt_profile"},
+    {"error", "fettle_rt_error"},
 };
 
 /// Builds the object that holds the model's description and constants.
@@ -53,10 +60,14 @@ class Describer {
     FettleModelInfo info{};
     info.magic = FETTLE_MAGIC;
     info.abi_version = FETTLE_ABI_VERSION;
+    info.struct_bytes = sizeof info;
     info.n_inputs = static_cast<int32_t>(artefact_.inputs.size());
     info.n_outputs = static_cast<int32_t>(artefact_.outputs.size());
     info.n_kernels = static_cast<int32_t>(artefact_.kernel_names.size());
     info.n_constants = static_cast<int32_t>(artefact_.constants.size());
+    info.n_states = static_cast<int32_t>(artefact_.states.size());
+    info.n_sizes = artefact_.n_sizes;
+    info.n_size_errors = static_cast<int32_t>(artefact_.size_errors.size());
     info.default_threads = artefact_.default_threads;
     info.arena_bytes = artefact_.arena_bytes;
     const uint64_t at = add_table(&info, sizeof info);
@@ -69,10 +80,13 @@ class Describer {
     point_to_table(at + offsetof(FettleModelInfo, outputs), add_tensors(artefact_.outputs));
     point_to_table(at + offsetof(FettleModelInfo, kernel_names), add_strings(artefact_.kernel_names));
     point_to_table(at + offsetof(FettleModelInfo, kernel_origins), add_strings(artefact_.kernel_origins));
+    point_to_table(at + offsetof(FettleModelInfo, states), add_states());
     point_to_table(at + offsetof(FettleModelInfo, constants), add_constants());
+    point_to_table(at + offsetof(FettleModelInfo, size_errors), add_strings(artefact_.size_errors));
     object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, entry), artefact_.entry);
-    for (const ExportedFunction& function : kExports)
-      if (function.place > 0) object_.point_to_symbol(tables_, at + function.place, function.symbol);
+    if (!artefact_.resize.empty())
+      object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, resize), artefact_.resize);
+    object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, functions), "fettle_rt_functions");
     return std::move(object_);
   }
 
@@ -100,17 +114,36 @@ class Describer {
   }
   void fill_tensor(uint64_t at, const ArtefactTensor& tensor) {
     FettleTensor filled{};
+    filled.struct_bytes = sizeof filled;
+    filled.device = FETTLE_CPU;
     filled.rank = static_cast<int32_t>(tensor.shape.size());
     filled.dtype = tensor.dtype;
     object_.section(tables_).bytes.replace(at, sizeof filled, reinterpret_cast<const char*>(&filled), sizeof filled);
     point_to_string(at + offsetof(FettleTensor, name), tensor.name);
     object_.point(tables_, at + offsetof(FettleTensor, shape), text_,
                   add_text(tensor.shape.data(), tensor.shape.size() * sizeof(int64_t)));
+    if (!tensor.axis_names.empty())
+      point_to_table(at + offsetof(FettleTensor, axis_names), add_strings(tensor.axis_names, true));
   }
-  uint64_t add_strings(const std::vector<std::string>& strings) {
+  uint64_t add_states() {
+    std::vector<FettleState> states;
+    std::vector<ArtefactTensor> tensors;
+    for (const ArtefactState& state : artefact_.states) {
+      states.push_back({sizeof(FettleState), state.input, state.output, state.length_axis, nullptr});
+      tensors.push_back(state.tensor);
+    }
+    const uint64_t at = add_table(states.data(), states.size() * sizeof(FettleState));
+    const uint64_t first = add_tensors(tensors);
+    for (size_t i = 0; i < states.size(); ++i)
+      point_to_table(at + i * sizeof(FettleState) + offsetof(FettleState, tensor), first + i * sizeof(FettleTensor));
+    return at;
+  }
+  /// An array of strings; null for those that are empty, where `absent` says so.
+  uint64_t add_strings(const std::vector<std::string>& strings, bool absent = false) {
     const std::vector<const char*> blank(strings.size());
     const uint64_t at = add_table(blank.data(), blank.size() * sizeof(char*));
-    for (size_t i = 0; i < blank.size(); ++i) point_to_string(at + i * sizeof(char*), strings[i]);
+    for (size_t i = 0; i < blank.size(); ++i)
+      if (!absent || !strings[i].empty()) point_to_string(at + i * sizeof(char*), strings[i]);
     return at;
   }
   uint64_t add_constants() {
@@ -148,6 +181,38 @@ std::string needed_features(std::string_view llvm_features) {
   return needed;
 }
 
+namespace {
+
+/// What is wrong with what is said of sizes and states; null: nothing.
+const char* wrong_sizes(const Artefact& artefact) {
+  const auto is_open = [](const ArtefactTensor& tensor) { return std::ranges::count(tensor.shape, -1) > 0; };
+  if ((artefact.n_sizes > 0) != !artefact.resize.empty()) return "sizes are open, but nothing computes them";
+  int64_t extents = 1;
+  for (const auto* tensors : {&artefact.inputs, &artefact.outputs}) {
+    for (const ArtefactTensor& tensor : *tensors) {
+      if (artefact.n_sizes == 0 && is_open(tensor)) return "a tensor has an open extent, but all sizes are fixed";
+      if (!tensor.axis_names.empty() && tensor.axis_names.size() != tensor.shape.size())
+        return "a tensor does not have one name for each axis";
+      if (tensors == &artefact.outputs) extents += static_cast<int64_t>(tensor.shape.size());
+    }
+  }
+  if (artefact.n_sizes > 0 && artefact.n_sizes < extents)
+    return "the table of sizes has no room for the outputs' extents";
+  for (const ArtefactState& state : artefact.states) {
+    const auto has = [&](const std::vector<ArtefactTensor>& tensors, int32_t i) {
+      return i >= 0 && i < static_cast<int32_t>(tensors.size()) &&
+             tensors[static_cast<size_t>(i)].shape.size() == state.tensor.shape.size() &&
+             tensors[static_cast<size_t>(i)].dtype == state.tensor.dtype;
+    };
+    if (!has(artefact.inputs, state.input) || !has(artefact.outputs, state.output) || is_open(state.tensor) ||
+        state.length_axis >= static_cast<int32_t>(state.tensor.shape.size()))
+      return "a state does not fit the input and the output that it stands for";
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 Result<> check_artefact(const Artefact& artefact) {
   const std::string& prefix = artefact.prefix;
   bool identifier = !prefix.empty() && std::isdigit(static_cast<unsigned char>(prefix[0])) == 0;
@@ -155,6 +220,7 @@ Result<> check_artefact(const Artefact& artefact) {
   if (!identifier) return fail(ErrorCode::E303, fmt::format("the prefix '{}' is not a C identifier", prefix));
   if (artefact.kernel_origins.size() != artefact.kernel_names.size())
     return fail(ErrorCode::E303, "not every kernel has its origins");
+  if (const char* wrong = wrong_sizes(artefact)) return fail(ErrorCode::E303, wrong);
   if (prefix == "fettle_artefact" || prefix.starts_with("fettle_rt"))
     return fail(ErrorCode::E303, fmt::format("the prefix '{}' is taken", prefix));
   char unknown[32];

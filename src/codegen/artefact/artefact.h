@@ -16,7 +16,14 @@ namespace fettle {
 struct ArtefactTensor {
   std::string name;
   FettleDtype dtype = FETTLE_F32;
-  std::vector<int64_t> shape;
+  std::vector<int64_t> shape;           // -1: open
+  std::vector<std::string> axis_names;  // of open extents, "" where it is fixed; empty: all are
+};
+
+/// FettleState, whose tensor's shape is its capacity.
+struct ArtefactState {
+  ArtefactTensor tensor;
+  int32_t input = 0, output = 0, length_axis = -1;
 };
 
 /// Data that the file carries as they are: mapped when used, shared between processes, never written to.
@@ -34,13 +41,18 @@ struct Artefact {
   std::string target_features;  // those the code needs, as rt/cpu.h has them: "avx2,fma"
   std::vector<ArtefactTensor> inputs;
   std::vector<ArtefactTensor> outputs;
+  std::vector<ArtefactState> states;
   std::vector<ArtefactConstant> constants;
   std::vector<std::string> kernel_names;      // by the index that the host program gives to fettle_call_kernel
   std::vector<std::string> kernel_origins;    // of each: the nodes that it does the work of, one a line
   std::vector<std::vector<uint8_t>> objects;  // relocatable ELF objects
   std::string entry;                          // symbol of the host program, a FettleKernel (rt/abi.h has its buffers)
   int32_t default_threads = 1;
-  int64_t arena_bytes = 0;
+  int64_t arena_bytes = 0;  // where all sizes are fixed
+  // Open sizes (rt/abi.h has the table).
+  int32_t n_sizes = 0;  // entries of the table; 0: all sizes are fixed
+  std::string resize;   // symbol of what fills the table; empty where all sizes are fixed
+  std::vector<std::string> size_errors;
 };
 
 /// What code compiled for LLVM's feature string needs of a processor, in the form of Artefact::target_features: without
@@ -48,13 +60,13 @@ struct Artefact {
 ///   "+avx2,+clzero,-avx512f,+fma"  →  "avx2,fma"
 std::string needed_features(std::string_view llvm_features);
 
-/// Whether the prefix is a C identifier that is free, each kernel has origins (perhaps none), and rt knows all
-/// features. E303.
+/// Whether the prefix is a C identifier that is free, each kernel has origins (perhaps none), rt knows all features,
+/// and what is said of sizes and states fits together. E303.
 Result<> check_artefact(const Artefact& artefact);
 
-/// Links objects, constants, descriptions and rt to a shared library. Exports PREFIX_create, _create_with, _run,
-/// _profile, _destroy, _error and _info, and the data `fettle_artefact` by which runtime/library.h knows it. Beside it
-/// goes its header, OUT.h. Neither is touched where one of them cannot be written. Errors: E303 objects do not link, or
+/// Links objects, constants, descriptions and rt to a shared library. Exports PREFIX_open, _info and a function for
+/// each of rt/model_functions.h, and the data `fettle_artefact` by which runtime/library.h knows it. Beside it goes its
+/// header, OUT.h. Neither is touched where one of them cannot be written. Errors: E303 objects do not link, or
 /// the prefix or a feature's name is none · E702 a file cannot be written · E709 `out` ends in .h.
 Result<> write_artefact(const Artefact& artefact, const std::filesystem::path& out);
 

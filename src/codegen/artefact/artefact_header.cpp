@@ -5,15 +5,11 @@
 
 #include "codegen/artefact/artefact.h"
 #include "model_api_text.h"
+#include "model_functions_text.h"
+#include "rt/tensor.h"
 
 namespace fettle {
 namespace {
-
-std::string_view dtype_text(FettleDtype dtype) {
-  static constexpr std::string_view names[] = {"?",   "bool", "i8",  "u8",  "i16",  "u16", "i32",
-                                               "u32", "i64",  "u64", "f16", "bf16", "f32", "f64"};
-  return names[dtype >= FETTLE_BOOL && dtype <= FETTLE_F64 ? dtype : 0];
-}
 
 /// Text from a model file, made harmless inside a C comment.
 std::string in_comment(std::string_view text) {
@@ -29,43 +25,39 @@ std::string in_comment(std::string_view text) {
 std::string list(std::string_view what, const std::vector<ArtefactTensor>& tensors) {
   std::string text;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    text += fmt::format(" *   {}[{}]  {}  {}[{}]\n", what, i, in_comment(tensors[i].name), dtype_text(tensors[i].dtype),
-                        fmt::join(tensors[i].shape, ", "));
+    const ArtefactTensor& tensor = tensors[i];
+    std::vector<std::string> extents;
+    for (size_t d = 0; d < tensor.shape.size(); ++d) {
+      const bool named = tensor.shape[d] < 0 && !tensor.axis_names.empty() && !tensor.axis_names[d].empty();
+      extents.push_back(named                 ? in_comment(tensor.axis_names[d])
+                        : tensor.shape[d] < 0 ? "?"
+                                              : std::to_string(tensor.shape[d]));
+    }
+    const rt::ElementType* type = rt::find_element_type(tensor.dtype);
+    text += fmt::format(" *   {}[{}]  {}  {}[{}]\n", what, i, in_comment(tensor.name), type ? type->name : "?",
+                        fmt::join(extents, ", "));
   }
   return text;
 }
 
-// PREFIX and GUARD stand for the model's own.
-constexpr std::string_view kFunctions = R"(#ifndef GUARD
+// What functions of rt are called there; PREFIX and GUARD stand for the model's own.
+constexpr std::string_view kBegin = R"(#ifndef GUARD
 #define GUARD
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Makes an instance: its threads (including the caller; 0: as many as it was compiled for, within what the machine has) and its
- * working memory. NULL on failure; then PREFIX_error(NULL) says why. Instances are independent of each other. */
-FettleModel* PREFIX_create(int32_t threads);
-
-/* The same with all options: the host program's own threads, pinning, huge pages. */
-FettleModel* PREFIX_create_with(const FettleOptions* options);
-
-/* Computes outputs[i] from inputs[i]: dense, row-major arrays of the types listed above, aligned to their element, in memory
- * of the caller's. Returns FETTLE_OK, or a negative FettleStatus; then PREFIX_error(model) says why. One thread at a time. */
-int32_t PREFIX_run(FettleModel* model, const void* const* inputs, void* const* outputs);
-
-/* Calls `hook` after each kernel of later runs; NULL: no more. */
-void PREFIX_profile(FettleModel* model, FettleKernelHook hook, void* user);
-
-/* Ends the instance's threads and frees its memory. NULL is fine. */
-void PREFIX_destroy(FettleModel* model);
-
-/* One sentence on the last failure of the instance, or, for NULL, of the last PREFIX_create that failed; "" if none did. */
-const char* PREFIX_error(const FettleModel* model);
-
 /* Names, types and shapes of inputs and outputs; what the model was compiled for. */
 const FettleModelInfo* PREFIX_info(void);
 
+/* Starts the model's threads. abi_version: FETTLE_ABI_VERSION, so that a program that was compiled with another version of
+ * this file is refused. NULL for the options: as many threads as the model was compiled for, within what the machine has.
+ * NULL on failure; then PREFIX_error(NULL) says why. */
+FettleModel* PREFIX_open(uint32_t abi_version, const FettleOptions* options);
+
+)";
+constexpr std::string_view kEnd = R"(
 #ifdef __cplusplus
 }
 #endif
@@ -91,7 +83,9 @@ Result<std::string> artefact_header(const Artefact& artefact) {
   text += " */\n\n";
   text += model_api_text;
   text += "\n";
-  text += replace_all(replace_all(std::string(kFunctions), "GUARD", guard), "PREFIX", artefact.prefix);
+  text += replace_all(replace_all(std::string(kBegin), "GUARD", guard), "PREFIX", artefact.prefix);
+  text += replace_all(std::string(model_functions_text), "fettle_rt", artefact.prefix);
+  text += kEnd;
   return text;
 }
 

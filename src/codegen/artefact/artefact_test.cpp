@@ -120,14 +120,19 @@ struct Loaded {
 
   std::vector<float> run(std::vector<float> x, int32_t threads = 1) const {
     FettleOptions options{};
+    options.struct_bytes = sizeof options;
     options.threads = threads;
-    FettleModel* model = info->create(&options);
-    EXPECT_NE(model, nullptr) << info->error(nullptr);
+    const FettleFunctions& functions = *info->functions;
+    FettleModel* model = functions.open(info, FETTLE_ABI_VERSION, &options);
+    EXPECT_NE(model, nullptr) << functions.error(nullptr);
+    FettleContext* context = functions.create_context(model);
     std::vector<float> y(x.size());
-    const void* inputs[] = {x.data()};
-    void* outputs[] = {y.data()};
-    EXPECT_EQ(info->run(model, inputs, outputs), FETTLE_OK) << info->error(model);
-    info->destroy(model);
+    FettleTensor input = info->inputs[0], output = info->outputs[0];
+    input.data = x.data();
+    output.data = y.data();
+    EXPECT_EQ(functions.run(context, &input, &output), FETTLE_OK) << functions.error(context);
+    functions.destroy_context(context);
+    functions.close(model);
     return y;
   }
 };
@@ -171,8 +176,11 @@ TEST_F(ArtefactTest, NeedsLibcOnlyAndExportsItsFunctionsOnly) {
   std::set<std::string> exported;
   std::istringstream lines(shell("nm -D --defined-only " + out.string()));
   for (std::string address, kind, name; lines >> address >> kind >> name;) exported.insert(name);
-  EXPECT_EQ(exported, (std::set<std::string>{"fettle_artefact", "twice_create", "twice_create_with", "twice_run",
-                                             "twice_profile", "twice_destroy", "twice_error", "twice_info"}));
+  EXPECT_EQ(exported,
+            (std::set<std::string>{"fettle_artefact", "twice_open", "twice_close", "twice_info", "twice_create_context",
+                                   "twice_destroy_context", "twice_run", "twice_begin", "twice_wait", "twice_cancel",
+                                   "twice_output_shapes", "twice_get_state", "twice_set_state", "twice_allocate_with",
+                                   "twice_profile", "twice_error"}));
 }
 
 TEST_F(ArtefactTest, ModelsWithTheSameNamesLiveSideBySide) {
@@ -299,6 +307,88 @@ TEST_F(ArtefactTest, BadNamesAreRefused) {
             "the CPU feature 'avx9000' is not known to rt");
 }
 
+// y = two * x for any number of rows.
+constexpr const char* kOpenDoubler = R"(
+#include "rt/abi.h"
+int32_t sizes(FettleContext* context, void** buffers, const int64_t* ints) {
+  int64_t* table = buffers[0];
+  (void)context;
+  table[0] = ints[0] > 100 ? -1 : 64;
+  table[1] = ints[0];
+  table[2] = 4;
+  return FETTLE_OK;
+}
+int32_t host(FettleContext* context, void** buffers, const int64_t* ints) {
+  const float *x = buffers[0], *factor = buffers[3];
+  float* y = buffers[1];
+  (void)context;
+  if (buffers[4] != ints) return FETTLE_KERNEL_FAILED;
+  for (int64_t i = 0; i < ints[1] * ints[2]; ++i) y[i] = *factor * x[i];
+  return FETTLE_OK;
+}
+)";
+
+TEST_F(ArtefactTest, SizesMayBeOpen) {
+  Artefact artefact = doubler();
+  artefact.inputs = {{"x", FETTLE_F32, {-1, 4}, {"N", ""}}};
+  artefact.outputs = {{"y", FETTLE_F32, {-1, 4}, {"N", ""}}};
+  artefact.objects = {object(kOpenDoubler)};
+  artefact.n_sizes = 3;
+  artefact.resize = "sizes";
+  artefact.size_errors = {"input 'x' (axis 0) has an extent of at most 100"};
+  const auto written = write_artefact(artefact, folder / "model.so");
+  ASSERT_TRUE(written) << written.error().to_string();
+  EXPECT_NE(read_file(folder / "model.h").find("inputs[0]  x  f32[N, 4]"), std::string::npos);
+  const Loaded loaded(folder / "model.so");
+  ASSERT_NE(loaded.info, nullptr);
+  EXPECT_STREQ(loaded.info->inputs[0].axis_names[0], "N");
+  EXPECT_EQ(loaded.info->inputs[0].axis_names[1], nullptr);
+  const FettleFunctions& functions = *loaded.info->functions;
+  FettleModel* model = functions.open(loaded.info, FETTLE_ABI_VERSION, nullptr);
+  FettleContext* context = functions.create_context(model);
+  FettleTensor x = loaded.info->inputs[0], y = loaded.info->outputs[0];
+  std::vector<float> data = kX;
+  x.data = data.data();
+  const int64_t two_rows[] = {2, 4}, many_rows[] = {101, 4};
+  x.shape = two_rows;
+  ASSERT_EQ(functions.run(context, &x, &y), FETTLE_OK) << functions.error(context);
+  EXPECT_EQ(y.shape[0], 2);
+  EXPECT_EQ(std::vector<float>(static_cast<float*>(y.data), static_cast<float*>(y.data) + 8), kTwiceX);
+  x.shape = many_rows;
+  EXPECT_EQ(functions.output_shapes(context, &x, &y), FETTLE_WRONG_SHAPE);
+  EXPECT_STREQ(functions.error(context), artefact.size_errors[0].c_str());
+  functions.close(model);
+  functions.destroy_context(context);
+
+  const auto refused = [&](const char* text) {
+    const auto again = write_artefact(artefact, folder / "model.so");
+    ASSERT_FALSE(again);
+    EXPECT_EQ(again.error().code, ErrorCode::E303);
+    EXPECT_EQ(again.error().message, text);
+  };
+  artefact.n_sizes = 2;
+  refused("the table of sizes has no room for the outputs' extents");
+  artefact.n_sizes = 0;
+  refused("sizes are open, but nothing computes them");
+  artefact.resize = "";
+  refused("a tensor has an open extent, but all sizes are fixed");
+}
+
+TEST_F(ArtefactTest, StatesAreDescribed) {
+  Artefact artefact = doubler();
+  artefact.outputs[0].shape = {2, 4};
+  artefact.states = {{{"memory", FETTLE_F32, {2, 4}, {}}, 0, 0, -1}};
+  ASSERT_TRUE(write_artefact(artefact, folder / "model.so"));
+  const Loaded loaded(folder / "model.so");
+  ASSERT_EQ(loaded.info->n_states, 1);
+  EXPECT_STREQ(loaded.info->states[0].tensor->name, "memory");
+  EXPECT_EQ(loaded.info->states[0].tensor->shape[1], 4);
+  EXPECT_EQ(loaded.info->states[0].length_axis, -1);
+  artefact.states[0].output = 1;
+  EXPECT_EQ(write_artefact(artefact, folder / "model.so").error().message,
+            "a state does not fit the input and the output that it stands for");
+}
+
 TEST(NeededFeatures, AreThoseThatCompilersChoose) {
   EXPECT_EQ(needed_features("+avx2,+clzero,-avx512f,+fma"), "avx2,fma");
   EXPECT_EQ(needed_features("+64bit,+avx512bf16"), "avx512bf16");
@@ -321,7 +411,7 @@ TEST_F(ArtefactTest, HeaderIsCAndCPlusPlus) {
   ASSERT_TRUE(write_artefact(artefact, folder / "other.so"));
   const std::string both =
       "#include \"model.h\"\n#include \"other.h\"\n#include \"model.h\"\n"
-      "int main(void) { return fettle_model_create == other_create; }\n";
+      "int main(void) { return fettle_model_open == other_open; }\n";
   std::ofstream(folder / "both.c") << both;
   const std::string arguments =
       " -Wall -Wextra -pedantic -Werror -c " + (folder / "both.c").string() + " -o " + (folder / "both.o").string();

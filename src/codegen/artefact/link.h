@@ -2,7 +2,6 @@
 // Links objects, given as bytes, into a shared library that needs libc alone.
 
 #include <functional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -168,8 +168,7 @@ void CPrinter::print_parallel(const ForNode& loop) {
   const bool from_zero = is_zero(loop.min);
 
   // The call, with `first` and the fields in order.
-  line("{");
-  indent();
+  open();
   line(fmt::format("struct {} closure = {{", closure));
   std::string values = "    ";
   if (!from_zero) values += expr(loop.min).text + ", ";
@@ -178,8 +177,7 @@ void CPrinter::print_parallel(const ForNode& loop) {
   declare("fettle_parallel_for",
           "void fettle_parallel_for(FettleTeam *, int64_t n, void (*body)(void *closure, int64_t i), void *closure)");
   line(fmt::format("fettle_parallel_for(context->team, {}, {}, &closure);", expr(loop.extent).text, name));
-  outdent();
-  line("}");
+  close();
 
   // The body, a function before this one.
   std::string outer = std::exchange(out_, {});
@@ -189,8 +187,7 @@ void CPrinter::print_parallel(const ForNode& loop) {
   for (const auto& [field, type] : fields) line("  " + type + field + ";");
   line("};\n");
   const std::string index = names_.take("index");
-  line(fmt::format("static void {}(void *closure, int64_t {}) {{", name, index));
-  indent();
+  open(fmt::format("static void {}(void *closure, int64_t {})", name, index));
   line(fmt::format("const struct {0} *const c = (const struct {0} *)closure;", closure));
   for (const auto& [field, type] : fields)
     line(fmt::format("{}{}{} = c->{};", type.back() == '*' ? "" : "const ", type,
@@ -205,8 +202,7 @@ void CPrinter::print_parallel(const ForNode& loop) {
   print(loop.body);
   forget(loop.var.get());
   names_.release(index);
-  outdent();
-  line("}");
+  close();
   functions_.push_back(std::exchange(out_, std::move(outer)));
   depth_ = depth;
 }
@@ -221,12 +217,10 @@ void CPrinter::print_allocate(const AllocateNode& allocation) {
   line(fmt::format("{0}const {1} = ({0})fettle_scratch_acquire(context, {2});", type, name, bytes));
   line(fmt::format("if ({} == NULL) {{", name));
   line(fmt::format("  *status = {};", static_cast<int>(FETTLE_OUT_OF_MEMORY)));
-  line("} else {");
-  indent();
+  open("} else");
   print(allocation.body);
-  outdent();
-  line(fmt::format("  fettle_scratch_release(context, {});", name));
-  line("}");
+  line(fmt::format("fettle_scratch_release(context, {});", name));
+  close();
   forget(buffer.get());
 }
 
@@ -267,21 +261,25 @@ void CPrinter::print_call(const CallFuncNode& call) {
   line("}");
 }
 
-///   call k(&x[0], &arena[4096], 7)   →   fettle_call_kernel(context, 7, k, buffers, NULL), as codegen/llvm does
+///   call k(&x[0], &arena[4096], 7, n)   →   fettle_call_kernel(context, 7, k, buffers, ints), as codegen/llvm does
 void CPrinter::print_kernel_call(const CallFuncNode& call) {
-  const int64_t* number = call.args.empty() ? nullptr : as_int(call.args.back());
+  size_t n_buffers = 0;
+  while (n_buffers < call.args.size() && call.args[n_buffers].as<AddressNode>()) ++n_buffers;
+  const int64_t* number = n_buffers < call.args.size() ? as_int(call.args[n_buffers]) : nullptr;
   if (!number) return fail_with("call of kernel " + call.name + " has no number");
   const std::string signature = "(FettleContext *context, void **buffers, const int64_t *ints)";
   declare("fettle_call_kernel", "int32_t fettle_call_kernel(FettleContext *, int32_t index, int32_t (*kernel)" +
                                     signature + ", void **buffers, const int64_t *ints)");
   if (!is_entry(call.name)) declare(call.name, "int32_t " + identifier(call.name) + signature);
-  std::vector<std::string> pointers;
-  for (size_t i = 0; i + 1 < call.args.size(); ++i) pointers.push_back("(void *)" + expr(call.args[i], kUnary));
+  std::vector<std::string> pointers, ints;
+  for (size_t i = 0; i < n_buffers; ++i) pointers.push_back("(void *)" + expr(call.args[i], kUnary));
+  for (size_t i = n_buffers + 1; i < call.args.size(); ++i) ints.push_back(expr(call.args[i]).text);
   line("{");
   line(fmt::format("  void *arguments[] = {{{}}};",
                    pointers.empty() ? "NULL" : fmt::format("{}", fmt::join(pointers, ", "))));
-  line(fmt::format("  const int32_t result_of_call = fettle_call_kernel(context, {}, {}, arguments, NULL);", *number,
-                   identifier(call.name)));
+  if (!ints.empty()) line(fmt::format("  const int64_t sizes[] = {{{}}};", fmt::join(ints, ", ")));
+  line(fmt::format("  const int32_t result_of_call = fettle_call_kernel(context, {}, {}, arguments, {});", *number,
+                   identifier(call.name), ints.empty() ? "NULL" : "sizes"));
   line("  if (*status == 0) *status = result_of_call;");
   line("}");
 }

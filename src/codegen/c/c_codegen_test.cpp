@@ -11,7 +11,6 @@
 #include "ir/interpret.h"
 #include "ir/text.h"
 #include "ir/visit.h"
-#include "lower/lower.h"
 #include "rt/context.h"
 
 namespace fettle {
@@ -236,6 +235,24 @@ TEST(C, IntegersOfEveryWidthWrap) {
   p.run();
 }
 
+TEST(C, AnOrderedMaximumDropsNaN) {
+  Programs p;
+  p.add(R"(lowered func f(A: f32[64], B: f32[64], C: f32[256] output):
+  allocate m: f32[1]
+  m[0] = -inf
+  for i in 64:
+    let x = select(A[i] < 0.0, nan, A[i])
+    let y = select(B[i] < 0.0, nan, B[i])
+    m[0] = ordered_max(x, m[0])
+    C[i] = m[0]
+    C[i + 64] = select(isnan(ordered_max(x, y)), 99.0, ordered_max(x, y))
+    C[i + 128] = select(isnan(ordered_max(y, 1.0)), 99.0, ordered_max(y, 1.0))
+    C[i + 192] = select(isnan(ordered_max(1.0, y)), 99.0, ordered_max(1.0, y))
+)",
+        {}, Fill::kWild);
+  p.run();
+}
+
 TEST(C, CastsOfEveryTypeToEveryType) {
   Programs p;
   const char* types[] = {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64", "bool"};
@@ -254,10 +271,11 @@ TEST(C, SmallFloats) {
   Programs p;
   for (const char* t : {"f16", "bf16"}) {
     std::string text =
-        "lowered func f(A: T[256], B: T[256], C: T[2304] output, Y: bool[256] output, I: i16[256] output):\n  for i in "
+        "lowered func f(A: T[256], B: T[256], C: T[2560] output, Y: bool[256] output, I: i16[256] output):\n  for i in "
         "256:\n";
-    const char* lines[] = {"A[i] + B[i]",     "A[i] - B[i]",     "A[i] * B[i]",        "A[i] / B[i]", "min(A[i], B[i])",
-                           "max(A[i], B[i])", "sqrt(abs(A[i]))", "A[i] * 0.1T + 3.0T", "floor(A[i])"};
+    const char* lines[] = {
+        "A[i] + B[i]",     "A[i] - B[i]",     "A[i] * B[i]",        "A[i] / B[i]", "min(A[i], B[i])",
+        "max(A[i], B[i])", "sqrt(abs(A[i]))", "A[i] * 0.1T + 3.0T", "floor(A[i])", "ordered_max(A[i], B[i])"};
     int at = 0;
     for (const char* line : lines)
       text += "    C[i + " + std::to_string(256 * at++) + "] = select(isnan(" + std::string(line) + "), 0.0T, " + line +

@@ -87,13 +87,15 @@ std::string float_operation(std::string_view op, DType type, const Dialect& d) {
   std::string body;
   if (op == "min") body = "return a < b || a != a ? a : b;";
   if (op == "max") body = "return a > b || a != a ? a : b;";
+  if (op == "ordered_max") body = "return a > b ? a : b;";
   if (op == "is_nan") body = "return a != a;";
   if (op == "rsqrt") body = fmt::format("return {} / sqrt{}(a);", one, suffix);
   if (op == "sigmoid") body = fmt::format("return {0} / ({0} + exp{1}(-a));", one, suffix);
   FETTLE_CHECK_MSG(!body.empty(), std::string(op));
   const std::string t = d.value_type(type);
+  const bool two = op == "min" || op == "max" || op == "ordered_max";
   return fmt::format("{}{} {}_{}({} a{}) {{\n  {}\n}}\n", d.helper_qualifier, op == "is_nan" ? d.bool_type : t, op,
-                     type.to_string(), t, op == "min" || op == "max" ? ", " + t + " b" : "", body);
+                     type.to_string(), t, two ? ", " + t + " b" : "", body);
 }
 
 /// float → integer

@@ -64,6 +64,7 @@ constexpr Operator kOperators[] = {
     {BinaryOp::kShr, ">>", SourcePrinter::kShift, "shr"},
     {BinaryOp::kMin, "", SourcePrinter::kPrimary, "min"},
     {BinaryOp::kMax, "", SourcePrinter::kPrimary, "max"},
+    {BinaryOp::kOrderedMax, "", SourcePrinter::kPrimary, "ordered_max"},
     {BinaryOp::kFloorDiv, "/", SourcePrinter::kProduct, "floordiv"},
     {BinaryOp::kFloorMod, "%", SourcePrinter::kProduct, "floormod"},
 };
@@ -133,10 +134,7 @@ bool SourcePrinter::is_not_negative(const Expr& e) const {
 }
 
 SourcePrinter::Text SourcePrinter::expr(const Expr& e) {
-  if (e.dtype().is_vector()) {
-    fail_with("a vector of type " + e.dtype().to_string() + " is left in the program");
-    return {"0"};
-  }
+  if (e.dtype().is_vector()) return refused("a vector of type " + e.dtype().to_string() + " is left in the program");
   switch (e.kind()) {
     case ExprKind::kIntImm:
     case ExprKind::kFloatImm: {
@@ -156,8 +154,7 @@ SourcePrinter::Text SourcePrinter::expr(const Expr& e) {
     case ExprKind::kVar: {
       const auto found = vars_.find(e.as<VarNode>());
       if (found != vars_.end()) return {found->second};
-      fail_with("variable " + e.as<VarNode>()->name + " is not bound");
-      return {"0"};
+      return refused("variable " + e.as<VarNode>()->name + " is not bound");
     }
     case ExprKind::kBinary:
       return binary(*e.as<BinaryNode>());
@@ -185,15 +182,13 @@ SourcePrinter::Text SourcePrinter::expr(const Expr& e) {
     case ExprKind::kShuffle: {
       const auto* node = e.as<ShuffleNode>();
       if (node->vectors[0].dtype().lanes == 1) return expr(node->vectors[static_cast<size_t>(node->lanes[0])]);
-      fail_with("a lane of a vector is taken");
-      return {"0"};
+      return refused("a lane of a vector is taken");
     }
     case ExprKind::kRamp:
     case ExprKind::kBroadcast:
       break;
   }
-  fail_with("a vector is left in the program");
-  return {"0"};
+  return refused("a vector is left in the program");
 }
 
 std::string SourcePrinter::element(const Buffer& buffer, const std::vector<Expr>& indices) {
@@ -242,10 +237,11 @@ SourcePrinter::Text SourcePrinter::float_binary(const BinaryNode& node, DType ty
       const Text text = infix(node);
       return is_small(type) ? use_helper("round_" + type.to_string(), {text.text}) : text;
     }
+    case BinaryOp::kOrderedMax:
     case BinaryOp::kMin:
     case BinaryOp::kMax: {
       // The first operand is asked whether it is NaN, which of a constant is known.
-      const bool swaps = node.b.as<FloatImmNode>();
+      const bool swaps = node.op != BinaryOp::kOrderedMax && node.b.as<FloatImmNode>();
       return use_helper(fmt::format("{}_{}", operator_of(node.op).helper, computed(type).to_string()),
                         {value(swaps ? node.b : node.a), value(swaps ? node.a : node.b)});
     }
@@ -255,8 +251,7 @@ SourcePrinter::Text SourcePrinter::float_binary(const BinaryNode& node, DType ty
     case BinaryOp::kLe:
       return infix(node);
     default:
-      fail_with("an integer operation on floats");
-      return {"0"};
+      return refused("an integer operation on floats");
   }
 }
 
@@ -289,8 +284,8 @@ SourcePrinter::Text SourcePrinter::int_binary(const BinaryNode& node, DType type
       native = false;
       break;
     case BinaryOp::kDiv:
-      fail_with("a float operation on integers");
-      return {"0"};
+    case BinaryOp::kOrderedMax:
+      return refused("a float operation on integers");
     default:
       break;
   }
@@ -302,10 +297,7 @@ SourcePrinter::Text SourcePrinter::int_binary(const BinaryNode& node, DType type
 SourcePrinter::Text SourcePrinter::cast_text(const CastNode& node) {
   const DType from = node.a.dtype(), to = node.dtype;
   if (from == to) return expr(node.a);
-  if (from.code == TypeCode::kHandle || to.code == TypeCode::kHandle) {
-    fail_with("a cast of a pointer");
-    return {"0"};
-  }
+  if (from.code == TypeCode::kHandle || to.code == TypeCode::kHandle) return refused("a cast of a pointer");
   if (to.is_bool()) {
     const std::string zero = from.is_float() ? float_literal(0, computed(from)) : int_literal(0, from, dialect_, false);
     return {expr(node.a, kSum) + " != " + zero, kEquality};
@@ -357,10 +349,7 @@ SourcePrinter::Text SourcePrinter::call_text(const CallNode& node) {
   const bool helper_known = name == "sigmoid" || name == "rsqrt";
   const bool known = (args.size() == 1 && (kUnaries.count(name) || helper_known)) ||
                      (name == "pow" && args.size() == 2) || (name == "fma" && args.size() == 3);
-  if (!known || !type.is_float()) {
-    fail_with("no code is known for " + name);
-    return {"0"};
-  }
+  if (!known || !type.is_float()) return refused("no code is known for " + name);
   Text text;
   if (helper_known) {
     text = use_helper(name + "_" + computed(type).to_string(), args);

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "codegen/c_family/helpers.h"
 #include "codegen/context_users.h"
+#include "ir/fields.h"
 #include "ir/rewrite.h"
 
 namespace fettle::c_family {
@@ -97,8 +98,7 @@ void SourcePrinter::print_function(const Func& func, const std::string& name) {
   FETTLE_CHECK(depth_ == 0);
   func_ = &func;
   out_.clear();
-  line(head(func, name) + " {");
-  indent();
+  open(head(func, name));
   // What is not used, so that no compiler warns.
   for (const Param& param : func->params)
     if (!accesses(func->body, param.buffer.get())) line("(void)" + place(param.buffer.get()).name + ";");
@@ -112,8 +112,7 @@ void SourcePrinter::print_function(const Func& func, const std::string& name) {
     print(func->body);
   }
   end_body(func);
-  outdent();
-  line("}");
+  close();
   functions_.push_back(std::move(out_));
   out_.clear();
   for (const Param& param : func->params) forget(param.buffer.get());
@@ -130,74 +129,54 @@ void SourcePrinter::line(const std::string& text) {
   out_ += text + '\n';
 }
 
-void SourcePrinter::print_braced(const std::string& before, const Stmt& stmt, const char* behind) {
-  line(before.empty() ? "{" : before + " {");
-  indent();
+void SourcePrinter::open(const std::string& head) {
+  line(head.empty() ? "{" : head + " {");
+  ++depth_;
+}
+
+void SourcePrinter::close() {
+  --depth_;
+  line("}");
+}
+
+void SourcePrinter::print_braced(const std::string& head, const Stmt& stmt, const Stmt& otherwise) {
+  open(head);
   print(stmt);
-  outdent();
-  line(std::string("}") + behind);
+  if (!otherwise) return close();
+  --depth_;
+  print_braced("} else", otherwise);
 }
 
 // --- statements ---
 
 void SourcePrinter::print(const Stmt& stmt) {
   if (!stmt || failed()) return;
-  switch (stmt.kind()) {
-    case StmtKind::kSeq: {
-      const auto& stmts = stmt.as<SeqNode>()->stmts;
-      for (size_t i = 0; i < stmts.size(); ++i) {
-        // A declaration's scope ends with its statement, so that the next may use the name.
-        const bool declares = stmts[i].kind() == StmtKind::kLet || stmts[i].kind() == StmtKind::kAllocate;
-        if (declares && i + 1 < stmts.size())
-          print_braced("", stmts[i]);
-        else
-          print(stmts[i]);
-      }
-      break;
-    }
-    case StmtKind::kFor:
-      print_for(*stmt.as<ForNode>());
-      break;
-    case StmtKind::kIf: {
-      const auto* node = stmt.as<IfNode>();
-      const std::string condition = "if (" + expr(node->condition).text + ")";
-      if (!node->else_body) {
-        print_braced(condition, node->then_body);
-      } else {
-        print_braced(condition, node->then_body, " else {");
-        indent();
-        print(node->else_body);
-        outdent();
-        line("}");
-      }
-      break;
-    }
-    case StmtKind::kWhile: {
-      const auto* node = stmt.as<WhileNode>();
-      print_braced("while (" + expr(node->condition).text + ")", node->body);
-      break;
-    }
-    case StmtKind::kLet:
-      print_let(*stmt.as<LetNode>());
-      break;
-    case StmtKind::kStore:
-      print_store(*stmt.as<StoreNode>());
-      break;
-    case StmtKind::kAllocate:
-      print_allocate(*stmt.as<AllocateNode>());
-      break;
-    case StmtKind::kCallFunc:
-      print_call(*stmt.as<CallFuncNode>());
-      break;
-    case StmtKind::kEvaluate:
-      print_evaluate(*stmt.as<EvaluateNode>());
-      break;
-    case StmtKind::kAsync:
-      print(stmt.as<AsyncNode>()->body);
-      break;
-    case StmtKind::kBlock:
-      fail_with("block " + stmt.as<BlockNode>()->name + " is not lowered");
-      break;
+  with_node(stmt,
+            Overloaded{
+                [&](const SeqNode& node) { print_seq(node); },
+                [&](const ForNode& node) { print_for(node); },
+                [&](const IfNode& node) {
+                  print_braced("if (" + expr(node.condition).text + ")", node.then_body, node.else_body);
+                },
+                [&](const WhileNode& node) { print_braced("while (" + expr(node.condition).text + ")", node.body); },
+                [&](const LetNode& node) { print_let(node); },
+                [&](const StoreNode& node) { print_store(node); },
+                [&](const AllocateNode& node) { print_allocate(node); },
+                [&](const CallFuncNode& node) { print_call(node); },
+                [&](const EvaluateNode& node) { print_evaluate(node); },
+                [&](const AsyncNode& node) { print(node.body); },
+                [&](const BlockNode& node) { fail_with("block " + node.name + " is not lowered"); },
+            });
+}
+
+void SourcePrinter::print_seq(const SeqNode& seq) {
+  for (const Stmt& stmt : seq.stmts) {
+    // A declaration's scope ends with its statement, so that the next may use the name.
+    const bool declares = stmt.kind() == StmtKind::kLet || stmt.kind() == StmtKind::kAllocate;
+    if (declares && &stmt != &seq.stmts.back())
+      print_braced("", stmt);
+    else
+      print(stmt);
   }
 }
 
@@ -218,8 +197,7 @@ void SourcePrinter::print_for(const ForNode& loop) {
   std::string end = expr(is_zero(loop.min) ? loop.extent : loop.min + loop.extent, kOrder);
   const bool plain = is_index(loop.min) && is_index(loop.extent), not_negative = plain && is_not_negative(loop.min);
   if (!plain) {  // bounds that read memory are read once
-    line("{");
-    indent();
+    open();
     const std::string start_name = names_.take(loop.var->name + "_begin");
     end = names_.take(loop.var->name + "_end");
     line(fmt::format("const {} {} = {};", type, start_name, first));
@@ -233,8 +211,7 @@ void SourcePrinter::print_for(const ForNode& loop) {
   if (!plain) {
     names_.release(first);
     names_.release(end);
-    outdent();
-    line("}");
+    close();
   }
   forget(loop.var.get());
 }
@@ -244,8 +221,7 @@ void SourcePrinter::print_thread_loop(const ForNode& loop) {
   if (axis == dialect_.thread_axes.end())
     return fail_with("loop " + loop.var->name + " is bound to " + loop.thread_axis + ", which " + dialect_.name +
                      " does not have");
-  line("{");
-  indent();
+  open();
   const std::string type = dialect_.value_type(loop.var->dtype);
   const std::string first = is_zero(loop.min) ? "" : expr(loop.min, kSum) + " + ";
   const bool not_negative = is_not_negative(loop.min);
@@ -255,8 +231,7 @@ void SourcePrinter::print_thread_loop(const ForNode& loop) {
     line(fmt::format("const {} {} = {}({}){};", type, var, first, type, axis->second));
   print(loop.body);
   forget(loop.var.get());
-  outdent();
-  line("}");
+  close();
 }
 
 void SourcePrinter::print_parallel(const ForNode& loop) {
@@ -283,11 +258,9 @@ void SourcePrinter::print_store(const StoreNode& store) {
   if (type.is_float() && type.bits == 16) what = use_helper(type.to_string() + "_from_f32", {what}).text;
   const std::string statement = element(store.buffer, store.indices) + " = " + what + ";";
   if (is_true(store.mask)) return line(statement);
-  line("if (" + expr(store.mask).text + ") {");
-  indent();
+  open("if (" + expr(store.mask).text + ")");
   line(statement);
-  outdent();
-  line("}");
+  close();
 }
 
 void SourcePrinter::declare_array(const Buffer& buffer, const Stmt& body) {

@@ -69,11 +69,12 @@ class SourcePrinter {
   // --- for them ---
 
   void print(const Stmt& stmt);
-  /// `stmt` in braces behind `head`: "for (…)", "if (…)" or nothing.
-  void print_braced(const std::string& head, const Stmt& stmt, const char* behind = "");
+  /// `stmt` in braces behind `head`: "for (…)", "if (…)" or nothing; then, after "else", another.
+  void print_braced(const std::string& head, const Stmt& stmt, const Stmt& otherwise = nullptr);
   void line(const std::string& text);
-  void indent() { ++depth_; }
-  void outdent() { --depth_; }
+  /// "head {", and what follows further in; then "}".
+  void open(const std::string& head = "");
+  void close();
   Text expr(const Expr& e);
   /// The text of `e`, in parentheses if it binds less tightly than `level`.
   std::string expr(const Expr& e, Level level);
@@ -97,6 +98,11 @@ class SourcePrinter {
   /// True if no statement of `func` may write the parameter.
   static bool only_read(const Func& func, const BufferNode* buffer);
   void fail_with(std::string message);
+  /// The same, where an expression is wanted.
+  Text refused(std::string message) {
+    fail_with(std::move(message));
+    return {"0"};
+  }
   bool failed() const { return error_.code != ErrorCode::kNone; }
 
   const Dialect& dialect_;
@@ -120,6 +126,7 @@ class SourcePrinter {
   Text infix(const BinaryNode& node);
   std::string value(const Expr& e);  // as an argument
 
+  void print_seq(const SeqNode& seq);
   void print_for(const ForNode& loop);
   void print_let(const LetNode& let);
   void declare_array(const Buffer& buffer, const Stmt& body);

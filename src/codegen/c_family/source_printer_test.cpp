@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "codegen/c_family/helpers.h"
 #include "ir/text.h"
 
 namespace fettle {

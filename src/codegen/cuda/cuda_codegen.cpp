@@ -109,8 +109,7 @@ class CudaPrinter : public SourcePrinter {
 
   // (A, sa, B, sb, C, sc): what lies in memory goes through registers.
   void print_product(const CallNode& call) {
-    line("{");
-    indent();
+    open();
     const auto loaded = [&](size_t p, const char* name, int registers) -> std::string {
       if (in_fragment(call.args[2 * p])) return words(call.args[2 * p]);
       line(fmt::format("unsigned int mma_{}[{}];", name, registers));
@@ -129,8 +128,7 @@ class CudaPrinter : public SourcePrinter {
       line(fmt::format("mma_m16n8k16(mma_c, {}, {});", a, b));
       line(fmt::format("mma_store_c({}, {}, mma_c);", at, stride));
     }
-    outdent();
-    line("}");
+    close();
   }
 
   // …_load_a(D, sd, A, sa) and the like: one of the two is in fragments.

@@ -4,8 +4,6 @@
 #include <mutex>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "codegen/c_family/names.h"
 #include "codegen/cuda/cuda_codegen.h"
 #include "codegen/cuda/cuda_compile.h"

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/check.h"
-
 namespace fettle::dae {
 
 const char* name_of(Unit unit) {

@@ -4,7 +4,6 @@
 #include <array>
 #include <vector>
 
-#include "base/result.h"
 #include "codegen/dae/instruction.h"
 
 namespace fettle::dae {

@@ -7,7 +7,6 @@
 
 #include "base/random.h"
 #include "codegen/dae/queues.h"
-#include "codegen/dae/tokens.h"
 
 namespace fettle::dae {
 namespace {
@@ -149,47 +148,6 @@ Result<> run(const Program& program, std::span<const BufferArg> buffers, Order o
   }
   for (size_t p = 0; p < program.n_params; ++p)
     if (program.param_is_output[p]) std::memcpy(buffers[p].data, machine.memory(p).data(), machine.memory(p).size());
-  return {};
-}
-
-Result<> check_hazards(const Program& program) {
-  // What is done for sure when an instruction starts: by unit the position of its last.
-  using Done = std::array<int64_t, kUnits>;
-  std::vector<Done> starts(program.stream.size(), Done{-1, -1, -1});
-  Done last = {-1, -1, -1};
-  const auto learn = [&](Done& done, size_t unit, int64_t position) {
-    for (size_t u = 0; u < kUnits; ++u) done[u] = std::max(done[u], starts[static_cast<size_t>(position)][u]);
-    done[unit] = std::max(done[unit], position);
-  };
-  Queues queues(program);
-  while (!queues.done()) {
-    size_t own = 0;
-    while (own < kUnits && !queues.can_run(static_cast<Unit>(own))) ++own;
-    if (own == kUnits) return queues.stuck();
-    const Unit unit = static_cast<Unit>(own);
-    const auto position = queues.head(unit);
-    Done& done = starts[static_cast<size_t>(position)];
-    if (last[own] >= 0) learn(done, own, last[own]);
-    for (size_t u = 0; u < kUnits; ++u)
-      if (program.stream[static_cast<size_t>(position)].wait[u])
-        learn(done, u, queues.giver(static_cast<Unit>(u), unit));
-    last[own] = position;
-    queues.pop(unit);
-  }
-  ConflictFinder finder(program);
-  for (size_t i = 0; i < program.stream.size(); ++i) {
-    const Instruction& instruction = program.stream[i];
-    const Conflicts conflicts = finder.next(instruction);
-    for (size_t u = 0; u < kUnits; ++u)
-      if (u != static_cast<size_t>(instruction.unit) && conflicts[u] > starts[i][u])
-        return fail(ErrorCode::E302,
-                    fmt::format("hazard: nothing makes instruction {} wait for {}\n{:>5} {}\n{:>5} {}", i, conflicts[u],
-                                conflicts[u], to_text(program, program.stream[static_cast<size_t>(conflicts[u])]), i,
-                                to_text(program, instruction)),
-                    program.name);
-  }
-  if (queues.tokens_left() > 0)
-    return fail(ErrorCode::E302, fmt::format("{} tokens are left over", queues.tokens_left()), program.name);
   return {};
 }
 

@@ -24,12 +24,6 @@ enum class Order : uint8_t {
 Result<> run(const Program& program, std::span<const BufferArg> buffers, Order order = Order::kStream,
              uint64_t seed = 0);
 
-/// Whether tokens order every two instructions of different units that touch the same granule of memory, of which one
-/// writes, as the stream has them. What the tokens of a stream say does not depend on how long anything takes: the n-th
-/// token that a unit takes from another is the n-th that was given. Errors: E302 two that are not ordered ("hazard"),
-/// units wait for each other for ever, or tokens are left over
-Result<> check_hazards(const Program& program);
-
 struct UnitTimes {
   int64_t busy = 0;         // cycles in which it runs an instruction
   int64_t wait_token = 0;   // cycles in which its next instruction waits for another unit

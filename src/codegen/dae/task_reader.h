@@ -1,7 +1,6 @@
 #pragma once
 // Reads the instructions of a task once. They are then written down for every iteration of the loops around it.
 
-#include <memory>
 #include <unordered_map>
 #include <vector>
 

@@ -1,9 +1,6 @@
 #pragma once
 // Tokens between the queues: which instruction waits for which.
 
-#include <functional>
-
-#include "base/result.h"
 #include "codegen/dae/instruction.h"
 
 namespace fettle::dae {

@@ -1,14 +1,12 @@
 #include "codegen/device/host_runner.h"
 
 #include <algorithm>
-#include <optional>
 #include <unordered_map>
 
 #include <fmt/format.h>
 
 #include "codegen/device/host_walk.h"
 #include "ir/text.h"
-#include "ir/visit.h"
 
 namespace fettle {
 namespace {

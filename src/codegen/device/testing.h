@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "codegen/cuda/run.h"
-#include "codegen/opencl/run.h"
+#include "codegen/opencl/testing.h"
 #include "lower/device/device.h"
 #include "schedule/testing.h"
 

@@ -11,7 +11,6 @@
 #include <limits>
 #include <numeric>
 
-#include "base/check.h"
 #include "codegen/llvm/function_emitter.h"
 #include "ir/visit.h"
 

@@ -2,7 +2,6 @@
 #include <bit>
 #include <numeric>
 
-#include "base/check.h"
 #include "codegen/llvm/function_emitter.h"
 #include "codegen/llvm/lane_offsets.h"
 

@@ -358,9 +358,15 @@ Value* FunctionEmitter::emit_extreme(BinaryOp op, Value* a, Value* b, bool waits
   return is_number(a) ? extreme : with_nan_of(a, extreme, waits);
 }
 
+/// a where it is greater, else b: on x86 `maxps a, b` itself.
+Value* FunctionEmitter::emit_ordered_max(Value* a, Value* b) {
+  return vb_.select(vb_.compare(CmpInst::FCMP_OGT, a, b), a, b);
+}
+
 /// Operands are widened; the result is narrowed.
 Value* FunctionEmitter::emit_float_binary(BinaryOp op, Value* a, Value* b, DType type, bool waits) {
   if (op == BinaryOp::kMin || op == BinaryOp::kMax) return narrow(emit_extreme(op, a, b, waits), type);
+  if (op == BinaryOp::kOrderedMax) return narrow(emit_ordered_max(a, b), type);
   if (Value* value = emit_plain(op, type, a, b)) return value->getType() == a->getType() ? narrow(value, type) : value;
   return fail(ErrorCode::E301, "an integer operation on floats", a->getType());
 }

@@ -1,7 +1,6 @@
 // Serial loops, `while` and `if`, with the values of register buffers carried through them.
 #include <llvm/IR/MDBuilder.h>
 
-#include "base/check.h"
 #include "codegen/llvm/crowded_steps.h"
 #include "codegen/llvm/function_emitter.h"
 #include "ir/rewrite.h"

@@ -2,11 +2,10 @@
 
 #include <llvm/IR/MDBuilder.h>
 
-#include "base/check.h"
 #include "codegen/captures.h"
 #include "codegen/context_users.h"
 #include "ir/annotations.h"
-#include "ir/visit.h"
+#include "ir/fields.h"
 #include "rt/abi.h"
 
 namespace fettle::llvm_backend {
@@ -134,41 +133,24 @@ Value* FunctionEmitter::fail(ErrorCode code, std::string message, Type* type) {
 void FunctionEmitter::emit(const Stmt& stmt) {
   if (!stmt || state_.error.code != ErrorCode::kNone) return;
   memo_.clear();
-  switch (stmt.kind()) {
-    case StmtKind::kSeq:
-      for (const Stmt& s : stmt.as<SeqNode>()->stmts) emit(s);
-      break;
-    case StmtKind::kFor:
-      emit_for(*stmt.as<ForNode>());
-      break;
-    case StmtKind::kIf:
-      emit_if(*stmt.as<IfNode>());
-      break;
-    case StmtKind::kWhile:
-      emit_while(*stmt.as<WhileNode>());
-      break;
-    case StmtKind::kLet:
-      emit_let(*stmt.as<LetNode>());
-      break;
-    case StmtKind::kStore:
-      emit_store(*stmt.as<StoreNode>());
-      break;
-    case StmtKind::kAllocate:
-      emit_allocate(*stmt.as<AllocateNode>());
-      break;
-    case StmtKind::kCallFunc:
-      emit_call(*stmt.as<CallFuncNode>());
-      break;
-    case StmtKind::kEvaluate:
-      emit_evaluate(*stmt.as<EvaluateNode>());
-      break;
-    case StmtKind::kAsync:
-      emit(stmt.as<AsyncNode>()->body);
-      break;  // done where it is issued
-    case StmtKind::kBlock:
-      fail(ErrorCode::E301, "block " + stmt.as<BlockNode>()->name + " is not lowered", Type::getInt32Ty(vb_.context()));
-      break;
-  }
+  with_node(stmt, Overloaded{
+                      [&](const SeqNode& node) {
+                        for (const Stmt& s : node.stmts) emit(s);
+                      },
+                      [&](const ForNode& node) { emit_for(node); },
+                      [&](const IfNode& node) { emit_if(node); },
+                      [&](const WhileNode& node) { emit_while(node); },
+                      [&](const LetNode& node) { emit_let(node); },
+                      [&](const StoreNode& node) { emit_store(node); },
+                      [&](const AllocateNode& node) { emit_allocate(node); },
+                      [&](const CallFuncNode& node) { emit_call(node); },
+                      [&](const EvaluateNode& node) { emit_evaluate(node); },
+                      [&](const AsyncNode& node) { emit(node.body); },  // done where it is issued
+                      [&](const BlockNode& node) {
+                        fail(ErrorCode::E301, "block " + node.name + " is not lowered",
+                             Type::getInt32Ty(vb_.context()));
+                      },
+                  });
 }
 
 void FunctionEmitter::emit_let(const LetNode& node) {

@@ -153,6 +153,7 @@ class FunctionEmitter {
   llvm::Value* emit_cast(const CastNode& node);
   llvm::Value* saturated(llvm::Value* a, DType to);
   llvm::Value* emit_extreme(BinaryOp op, llvm::Value* a, llvm::Value* b, bool waits);
+  llvm::Value* emit_ordered_max(llvm::Value* a, llvm::Value* b);
   llvm::Value* with_nan_of(llvm::Value* a, llvm::Value* extreme, bool waits);
   llvm::Value* emit_half_comparison(BinaryOp op, llvm::Value* a, llvm::Value* b, DType type, bool waits);
   llvm::Value* widen(llvm::Value* value, DType type);   // bf16 → f32; others as they are

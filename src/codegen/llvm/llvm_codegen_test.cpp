@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "codegen/llvm/jit_module.h"
-#include "ir/annotations.h"
 #include "ir/interpret.h"
 #include "ir/text.h"
 #include "rt/abi.h"
@@ -675,7 +674,8 @@ TEST(Llvm, LackOfMemoryIsReported) {
   EXPECT_EQ(c[3], 5);
 }
 
-// f(A, B, C) over 64 elements, `lanes` at a time: minima and maxima of operands that may be NaN, and of constants.
+// f(A, B, C) over 64 elements, `lanes` at a time: minima, maxima and ordered ones of operands that may be NaN, and of
+// constants.
 std::string extremes_text(const std::string& type, int lanes) {
   const auto at = [&](int first) {
     return lanes == 1 ? fmt::format("i + {}", first) : fmt::format("ramp(i * {} + {}, 1, {})", lanes, first, lanes);
@@ -686,9 +686,10 @@ std::string extremes_text(const std::string& type, int lanes) {
   };
   const std::string mask = lanes == 1 ? "" : fmt::format("x{}", lanes);
   std::string text = fmt::format(
-      "lowered func f(A: {0}[64], B: {0}[64], C: {0}[640] output):\n  allocate least: {0}[{1}] @register\n  allocate "
+      "lowered func f(A: {0}[64], B: {0}[64], C: {0}[960] output):\n  allocate least: {0}[{1}] @register\n  allocate "
+      "ordered: {0}[{1}] @register\n  allocate "
       "most: "
-      "{0}[{1}] @register\n  least[{2}] = {3}\n  most[{2}] = {4}\n  for i in {5}:\n",
+      "{0}[{1}] @register\n  least[{2}] = {3}\n  most[{2}] = {4}\n  ordered[{2}] = {4}\n  for i in {5}:\n",
       type, lanes, lanes == 1 ? "0" : fmt::format("ramp(0, 1, {})", lanes), number(INFINITY), number(-INFINITY),
       64 / lanes);
   const std::string here = lanes == 1 ? "0" : fmt::format("ramp(0, 1, {})", lanes);
@@ -702,11 +703,19 @@ std::string extremes_text(const std::string& type, int lanes) {
                                 fmt::format("max(x, {})", number(-1)),
                                 fmt::format("min(max(x, {}), {})", number(-1), number(2)),
                                 fmt::format("max(x, {})", number(NAN)),
-                                fmt::format("min({}, y)", number(NAN))};
+                                fmt::format("min({}, y)", number(NAN)),
+                                "ordered_max(x, y)",
+                                fmt::format("ordered_max({}, y)", number(2)),
+                                fmt::format("ordered_max(y, {})", number(-1)),
+                                fmt::format("ordered_max(x, {})", number(NAN))};
   int first = 0;
   for (const std::string& value : values) text += fmt::format("    C[{}] = {}\n", at(64 * first++), value);
-  text += fmt::format("    least[{0}] = min(least[{0}], x)\n    most[{0}] = max(x, most[{0}])\n", here);
-  text += fmt::format("    C[{}] = least[{}]\n    C[{}] = most[{}]\n", at(512), here, at(576), here);
+  text += fmt::format(
+      "    least[{0}] = min(least[{0}], x)\n    most[{0}] = max(x, most[{0}])\n    ordered[{0}] = ordered_max(x, "
+      "ordered[{0}])\n",
+      here);
+  text += fmt::format("    C[{}] = least[{}]\n    C[{}] = most[{}]\n", at(768), here, at(832), here);
+  text += fmt::format("    C[{}] = ordered[{}]\n", at(896), here);
   return text;
 }
 
@@ -758,6 +767,28 @@ TEST(Llvm, WhatNaNsCostAnExtreme) {
   const std::string code = *emit_assembly(parsed(text.c_str(), "f"), parse_target("aarch64-neon").value());
   EXPECT_NE(code.find("fmax\t"), std::string::npos) << code;
   EXPECT_EQ(code.find("fcm"), std::string::npos) << code;
+}
+
+// An ordered maximum asks nothing: on x86 it is one instruction, on NEON a comparison and a choice.
+TEST(Llvm, WhatAnOrderedMaximumCosts) {
+  const auto assembly = [](const char* target) {
+    const char* text =
+        "lowered func f(A: f32[640], C: f32[16] output):\n  allocate most: f32[16] @register\n"
+        "  most[ramp(0, 1, 16)] = broadcast(-inf, 16)\n  for i in 40:\n"
+        "    most[ramp(0, 1, 16)] = ordered_max(A[ramp(i * 16, 1, 16)], most[ramp(0, 1, 16)])\n"
+        "  C[ramp(0, 1, 16)] = most[ramp(0, 1, 16)]\n";
+    expect_on_all_targets(text);
+    return *emit_assembly(parsed(text, "f"), parse_target(target).value());
+  };
+  for (const char* target : {"x86-64-avx2", "x86-64-avx512"}) {
+    const std::string code = assembly(target);
+    EXPECT_NE(code.find("vmaxps"), std::string::npos) << code;
+    for (const char* other : {"vfixupimm", "vcmp", "vblend", "vminps"})
+      EXPECT_EQ(code.find(other), std::string::npos) << code;
+  }
+  const std::string code = assembly("aarch64-neon");
+  EXPECT_NE(code.find("fcmgt"), std::string::npos) << code;
+  EXPECT_EQ(code.find("fmax"), std::string::npos) << code;
 }
 
 // A reduction with one value waits for a comparison no longer than it must; one with several has fewer instructions.

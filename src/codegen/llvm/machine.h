@@ -4,7 +4,6 @@
 #include <llvm/IR/Module.h>
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "base/result.h"

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "codegen/llvm/index_form.h"
-#include "ir/func.h"
 
 namespace fettle::llvm_backend {
 

@@ -6,8 +6,6 @@
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
-#include "schedule/primitives/compute_inline.h"
-#include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/double_buffer.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/reorder.h"
@@ -16,7 +14,6 @@
 #include "schedule/primitives/software_pipeline.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/storage_align.h"
-#include "schedule/primitives/unroll.h"
 #include "schedule/primitives/write_at.h"
 
 namespace fettle {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cost/loop_tree/access_form.h"
-#include "ir/stmt.h"
+#include "ir/fields.h"
 
 namespace fettle {
 
@@ -17,37 +17,22 @@ class NestWalk {
 
   void visit(const Stmt& s) {
     if (!s) return;
-    switch (s.kind()) {
-      case StmtKind::kFor:
-        return visit_loop(*s.as<ForNode>());
-      case StmtKind::kSeq:
-        for (const Stmt& child : s.as<SeqNode>()->stmts) visit(child);
-        return;
-      case StmtKind::kIf:
-        visit(s.as<IfNode>()->then_body);
-        return visit(s.as<IfNode>()->else_body);
-      case StmtKind::kLet: {
-        const auto* n = s.as<LetNode>();
-        middle_.push(n->var.get(), estimate_int(n->value, middle_));
-        visit(n->body);
-        middle_.pop();
-        return;
-      }
-      case StmtKind::kAllocate:
-        on_allocate(*s.as<AllocateNode>());
-        return visit(s.as<AllocateNode>()->body);
-      case StmtKind::kBlock:
-        return visit(s.as<BlockNode>()->body);
-      case StmtKind::kWhile:
-        return visit(s.as<WhileNode>()->body);
-      case StmtKind::kAsync:
-        return visit(s.as<AsyncNode>()->body);
-      case StmtKind::kStore:
-        return on_store(*s.as<StoreNode>());
-      case StmtKind::kEvaluate:
-      case StmtKind::kCallFunc:
-        return;
-    }
+    with_node(
+        s, Overloaded{
+               [&](const ForNode& n) { visit_loop(n); },
+               [&](const LetNode& n) {
+                 middle_.push(n.var.get(), estimate_int(n.value, middle_));
+                 visit(n.body);
+                 middle_.pop();
+               },
+               [&](const AllocateNode& n) {
+                 on_allocate(n);
+                 visit(n.body);
+               },
+               [&](const BlockNode& n) { visit(n.body); },
+               [&](const StoreNode& n) { on_store(n); },
+               [&](const auto& n) { each_below(n, Overloaded{[](const Expr&) {}, [&](const Stmt& s) { visit(s); }}); },
+           });
   }
 
  protected:

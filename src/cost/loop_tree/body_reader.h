@@ -3,12 +3,8 @@
 // and loops that will become lanes may stand around its stores as they are.
 
 #include <functional>
-#include <map>
-#include <memory>
-#include <set>
 #include <vector>
 
-#include "base/pool.h"
 #include "cost/loop_tree/access_form.h"
 #include "cost/loop_tree/loop_tree.h"
 #include "ir/stmt.h"

@@ -2,7 +2,6 @@
 // The points of some loops, one by one or a sample of them: what counting is made of.
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <vector>
 

@@ -2,7 +2,6 @@
 // What a kernel does and how long each part of it should take: the raw material of predictions and of features.
 
 #include <array>
-#include <vector>
 
 #include "cost/loop_tree/loop_tree.h"
 #include "cost/predict/micro_kernel_table.h"

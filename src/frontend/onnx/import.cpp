@@ -126,6 +126,16 @@ class Importer {
     return {};
   }
 
+  // What an extent that the model leaves open often is: one image or text at a time, unless nothing else is open.
+  static int64_t typical_size(const onnx::TensorShapeProto& shape, int axis) {
+    constexpr int64_t kUsual = 128, kImageSide = 224, kImageRank = 4;
+    const auto is_open = [&](int d) { return !shape.dim(d).has_dim_value() || shape.dim(d).dim_value() < 0; };
+    if (axis > 0) return shape.dim_size() >= kImageRank ? kImageSide : kUsual;
+    for (int d = 1; d < shape.dim_size(); ++d)
+      if (is_open(d)) return 1;
+    return shape.dim_size() >= kImageRank ? 1 : kUsual;
+  }
+
   Result<> add_input(const onnx::ValueInfoProto& input) {
     if (scope_->values.contains(input.name())) return {};  // an initializer that old models list as an input too
     if (!input.type().has_tensor_type()) return fail(ErrorCode::E603, "an input that is no tensor", input.name());
@@ -142,9 +152,10 @@ class Importer {
         if (dim.dim_value() > kMaxDim) return fail(ErrorCode::E608, "an extent is too large", input.name());
         shape.push_back(dim.dim_value());
       } else if (dim.has_dim_param() && !dim.dim_param().empty() && dim.dim_param() != "?") {
-        shape.push_back(Dim::symbol(dim.dim_param()));
+        shape.push_back(Dim::symbol(dim.dim_param(), 0, kMaxDim, 1, typical_size(type.shape(), d)));
       } else {
-        shape.push_back(Dim::symbol(fmt::format("{}.{}", input.name(), d)));
+        shape.push_back(
+            Dim::symbol(fmt::format("{}.{}", input.name(), d), 0, kMaxDim, 1, typical_size(type.shape(), d)));
       }
     }
     return define(input.name(), scope_->graph.add_input(input.name(), {*dtype, std::move(shape)}), "input");

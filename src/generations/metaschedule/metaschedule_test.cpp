@@ -443,7 +443,39 @@ TEST(SpaceGenerators, EveryPresetMakesAMatmul) {
   EXPECT_ERROR(find_preset("abacus"), E241);
 }
 
-TEST(SpaceGenerators, DesignSpaceListsAlternativesAndTheirTracesReplay) {
+/// Every program that the rules lead to, sizes drawn with the schedule's seed: rule by rule, each on all blocks from
+/// the last to the first. At most `most`, those found first. Errors: those of the rules
+Result<std::vector<Schedule>> design_space(const TuneContext& context, const Schedule& start,
+                                           const std::vector<ScheduleRule>& rules, size_t most = 1000) {
+  std::vector<Schedule> all = {start};
+  for (const ScheduleRule& rule : rules) {
+    std::vector<Schedule> after;
+    for (const Schedule& s : all) {
+      std::vector<Schedule> states = {s};
+      const auto blocks = blocks_of(s.func().root());
+      for (auto node = blocks.rbegin(); node != blocks.rend(); ++node) {
+        const std::string block = (*node)->name;
+        std::vector<Schedule> next;
+        for (const Schedule& state : states) {
+          if (!find_block(state.func()->body, block)) {
+            next.push_back(state);
+            continue;
+          }
+          FETTLE_TRY(const std::vector<Schedule> made, rule.apply(context, state, block));
+          for (const Schedule& one : made)
+            if (next.size() < most) next.push_back(one);
+        }
+        states = std::move(next);
+      }
+      for (Schedule& state : states)
+        if (after.size() < most) after.push_back(std::move(state));
+    }
+    all = std::move(after);
+  }
+  return all;
+}
+
+TEST(SpaceGenerators, TracesOfAllAlternativesReplay) {
   const auto c = context("x86-64-avx512");
   const Func func = testing::matmul_relu(16, 16, 16);
   const auto designs = design_space(c, start(func, c), {auto_inline(), multi_level_tiling()});

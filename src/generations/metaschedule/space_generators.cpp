@@ -156,34 +156,6 @@ class SpaceUnion : public Space {
 
 }  // namespace
 
-Result<std::vector<Schedule>> design_space(const TuneContext& context, const Schedule& start,
-                                           const std::vector<ScheduleRule>& rules, size_t most) {
-  std::vector<Schedule> all = {start};
-  for (const ScheduleRule& rule : rules) {
-    std::vector<Schedule> after;
-    for (const Schedule& s : all) {
-      std::vector<Schedule> states = {s};
-      for (const std::string& block : blocks_from_the_last(s.func())) {
-        std::vector<Schedule> next;
-        for (const Schedule& state : states) {
-          if (!find_block(state.func()->body, block)) {
-            next.push_back(state);
-            continue;
-          }
-          FETTLE_TRY(const std::vector<Schedule> made, rule.apply(context, state, block));
-          for (const Schedule& one : made)
-            if (next.size() < most) next.push_back(one);
-        }
-        states = std::move(next);
-      }
-      for (Schedule& state : states)
-        if (after.size() < most) after.push_back(std::move(state));
-    }
-    all = std::move(after);
-  }
-  return all;
-}
-
 std::unique_ptr<Space> post_order_apply(std::vector<ScheduleRule> rules, std::vector<Postprocessor> postprocessors) {
   return std::make_unique<PostOrderApply>(std::move(rules), std::move(postprocessors));
 }

@@ -11,13 +11,8 @@
 
 namespace fettle {
 
-/// Every program that the rules lead to, sizes drawn with the schedule's seed: rule by rule, each on all blocks from
-/// the last to the first. At most `most`, those found first. Errors: those of the rules
-Result<std::vector<Schedule>> design_space(const TuneContext& context, const Schedule& start,
-                                           const std::vector<ScheduleRule>& rules, size_t most = 1000);
-
-/// PostOrderApply: points of the design space. Which alternative a rule took on a block is a decision,
-/// RULE/BLOCK/design. Then the post-processors; what they refuse is drawn anew.
+/// PostOrderApply: the rules one by one, each on all blocks from the last to the first. Which alternative a rule took
+/// on a block is a decision, RULE/BLOCK/design. Then the post-processors; what they refuse is drawn anew.
 std::unique_ptr<Space> post_order_apply(std::vector<ScheduleRule> rules,
                                         std::vector<Postprocessor> postprocessors = {});
 

@@ -147,32 +147,84 @@ Tensors where(const Node& node, std::span<const te::Tensor> in) {
 
 // --- shape arithmetic
 
-using DimFn = Dim (*)(const Dim&, const Dim&);
+// Of one element each; nothing where it cannot be told for all sizes.
+using DimFn = std::optional<Dim> (*)(const Dim&, const Dim&);
 
 template <DimFn F>
 std::optional<std::vector<Dim>> content(const Node& node) {
-  const auto a = content_of(*node.inputs[0]), b = content_of(*node.inputs[1]);
-  if (!a || !b || a->empty() || b->empty()) return std::nullopt;
-  if (a->size() != b->size() && a->size() != 1 && b->size() != 1) return std::nullopt;
-  std::vector<Dim> result;
-  for (size_t i = 0; i < std::max(a->size(), b->size()); ++i) {
-    const Dim& x = (*a)[a->size() == 1 ? 0 : i];
-    const Dim& y = (*b)[b->size() == 1 ? 0 : i];
-    result.push_back(F(x, y));
+  auto result = content_of(*node.inputs[0]);
+  for (size_t k = 1; k < node.inputs.size(); ++k) {
+    const auto next = content_of(*node.inputs[k]);
+    if (!result || !next || result->empty() || next->empty()) return std::nullopt;
+    if (result->size() != next->size() && result->size() != 1 && next->size() != 1) return std::nullopt;
+    if (result->size() == 1) result->resize(next->size(), Dim(result->front()));
+    for (size_t i = 0; i < result->size(); ++i) {
+      const auto element = F((*result)[i], (*next)[next->size() == 1 ? 0 : i]);
+      if (!element) return std::nullopt;
+      (*result)[i] = *element;
+    }
   }
   return result;
 }
-Dim difference(const Dim& a, const Dim& b) { return a - b; }
-// Division of shapes: of what is not negative by what is positive.
-std::optional<std::vector<Dim>> quotient_content(const Node& node) {
-  for (const Value* input : node.inputs) {
-    const auto dims = content_of(*input);
-    if (!dims) return std::nullopt;
-    const int64_t least_allowed = input == node.inputs[1] ? 1 : 0;
-    for (const Dim& d : *dims)
-      if (d.min() < least_allowed) return std::nullopt;
+template <Dim (*F)(const Dim&, const Dim&)>
+std::optional<Dim> known(const Dim& a, const Dim& b) {
+  return F(a, b);
+}
+std::optional<Dim> difference(const Dim& a, const Dim& b) { return a - b; }
+// Of what is not negative by what is positive: there all ways of rounding are one.
+bool divides_plainly(const Dim& a, const Dim& b) { return a.min() >= 0 && b.min() >= 0 && !(b == Dim(0)); }
+std::optional<Dim> quotient_of_dims(const Dim& a, const Dim& b) {
+  return divides_plainly(a, b) ? std::optional(floordiv(a, b)) : std::nullopt;
+}
+std::optional<Dim> rest_of_dims(const Dim& a, const Dim& b) {
+  return b.min() >= 0 && !(b == Dim(0)) ? std::optional(a - floordiv(a, b) * b) : std::nullopt;
+}
+std::optional<Dim> rest_of_positive_dims(const Dim& a, const Dim& b) {
+  return a.min() >= 0 ? rest_of_dims(a, b) : std::nullopt;
+}
+std::optional<std::vector<Dim>> modulo_content(const Node& node) {
+  return node.attrs.get_int("fmod", 0) ? content<rest_of_positive_dims>(node) : content<rest_of_dims>(node);
+}
+// Truth is 0 or 1.
+std::optional<Dim> are_equal(const Dim& a, const Dim& b) {
+  return may_equal(a, b) ? 1 - min(max(a - b, b - a), 1) : Dim(0);
+}
+template <int Least>
+std::optional<Dim> exceeds(const Dim& a, const Dim& b) {  // b - a >= Least
+  return min(max(b - a - (Least - 1), 0), 1);
+}
+template <int Least>
+std::optional<Dim> is_exceeded(const Dim& a, const Dim& b) {
+  return exceeds<Least>(b, a);
+}
+std::optional<Dim> differ(const Dim& a, const Dim& b) { return 1 - *are_equal(a, b); }
+std::optional<std::vector<Dim>> where_content(const Node& node) {
+  const auto conditions = content_of(*node.inputs[0]), yes = content_of(*node.inputs[1]),
+             no = content_of(*node.inputs[2]);
+  if (!conditions || !yes || !no) return std::nullopt;
+  const size_t count = std::max({conditions->size(), yes->size(), no->size()});
+  std::vector<Dim> result;
+  for (size_t i = 0; i < count; ++i) {
+    for (const auto* list : {&*conditions, &*yes, &*no})
+      if (list->size() != 1 && list->size() != count) return std::nullopt;
+    const auto at = [&](const std::vector<Dim>& list) -> const Dim& { return list[list.size() == 1 ? 0 : i]; };
+    const Dim &condition = at(*conditions), &otherwise = at(*no);
+    result.push_back(condition * (at(*yes) - otherwise) + otherwise);
   }
-  return content<floordiv>(node);
+  return result;
+}
+
+// Of integers, by what may be zero.
+bool may_divide_by_zero(const Node& node) {
+  if (!dtype_of(node, 0).is_int()) return false;
+  const Value& divisor = *node.inputs[1];
+  if (!divisor.is_constant()) return true;
+  const auto numbers = to_ints(*divisor.constant);
+  return std::ranges::find(numbers, 0) != numbers.end();
+}
+constexpr OpDef partial(OpDef op) {
+  op.is_partial = may_divide_by_zero;
+  return op;
 }
 
 template <Element F>
@@ -183,35 +235,35 @@ constexpr OpDef commutative(OpDef op) {
   op.is_commutative = true;
   return op;
 }
-constexpr OpDef many(std::string_view name, Compute compute) {
+constexpr OpDef many(std::string_view name, Compute compute, Content content = nullptr) {
   return define(kBroadcast, name, {1, kAny}, arithmetic_type, compute,
-                {.is_pointwise = true, .is_commutative = true, .is_copy = has_one_input});
+                {.content = content, .is_pointwise = true, .is_commutative = true, .is_copy = has_one_input});
 }
 
 constexpr OpDef defs[] = {
-    commutative(pair<plain<operator+ >>("Add", arithmetic_type, content<operator+ >)),
+    commutative(pair<plain<operator+ >>("Add", arithmetic_type, content<known<operator+ >>)),
     pair<subtract>("Sub", arithmetic_type, content<difference>),
-    commutative(pair<plain<operator*>>("Mul", arithmetic_type, content<operator*>)),
-    pair<quotient>("Div", arithmetic_type, quotient_content),
-    pair<modulo>("Mod", arithmetic_type),
+    commutative(pair<plain<operator*>>("Mul", arithmetic_type, content<known<operator*>>)),
+    partial(pair<quotient>("Div", arithmetic_type, content<quotient_of_dims>)),
+    partial(pair<modulo>("Mod", arithmetic_type, modulo_content)),
     pair<power>("Pow", pow_type),
-    many("Min", pairwise<plain<min>>),
-    many("Max", pairwise<plain<max>>),
-    many("Sum", pairwise<plain<operator+ >>),
+    many("Min", pairwise<plain<min>>, content<known<fettle::min>>),
+    many("Max", pairwise<plain<max>>, content<known<fettle::max>>),
+    many("Sum", pairwise<plain<operator+ >>, content<known<operator+ >>),
     many("Mean", mean),
-    commutative(pair<plain<eq>>("Equal", comparison_type)),
-    pair<plain<lt>>("Less", comparison_type),
-    pair<plain<le>>("LessOrEqual", comparison_type),
-    pair<plain<gt>>("Greater", comparison_type),
-    pair<plain<ge>>("GreaterOrEqual", comparison_type),
-    commutative(pair<plain<logical_and>>("And", logic_type)),
-    commutative(pair<plain<logical_or>>("Or", logic_type)),
-    commutative(pair<plain<ne>>("Xor", logic_type)),
+    commutative(pair<plain<eq>>("Equal", comparison_type, content<are_equal>)),
+    pair<plain<lt>>("Less", comparison_type, content<exceeds<1>>),
+    pair<plain<le>>("LessOrEqual", comparison_type, content<exceeds<0>>),
+    pair<plain<gt>>("Greater", comparison_type, content<is_exceeded<1>>),
+    pair<plain<ge>>("GreaterOrEqual", comparison_type, content<is_exceeded<0>>),
+    commutative(pair<plain<logical_and>>("And", logic_type, content<known<fettle::min>>)),
+    commutative(pair<plain<logical_or>>("Or", logic_type, content<known<fettle::max>>)),
+    commutative(pair<plain<ne>>("Xor", logic_type, content<differ>)),
     commutative(pair<bits<BinaryOp::kBitAnd>>("BitwiseAnd", bits_type)),
     commutative(pair<bits<BinaryOp::kBitOr>>("BitwiseOr", bits_type)),
     commutative(pair<bits<BinaryOp::kBitXor>>("BitwiseXor", bits_type)),
     pair<bit_shift>("BitShift", bits_type),
-    define(kBroadcast, "Where", 3, where_type, where, {.is_pointwise = true}),
+    define(kBroadcast, "Where", 3, where_type, where, {.content = where_content, .is_pointwise = true}),
 };
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "graph/control.h"
 #include "graph/op.h"
 #include "graph/op_util.h"
@@ -23,6 +25,13 @@ Result<> check_condition(const Node& node, const Value& value, std::string_view 
   return {};
 }
 
+// Whether they may be equal: then they must be.
+bool note_same_shape(const Node& node, const Shape& a, const Shape& b) {
+  if (!std::ranges::equal(a, b, may_equal)) return false;
+  for (size_t d = 0; d < a.size(); ++d) note_equal(node, a[d], b[d], "shapes");
+  return true;
+}
+
 // If(condition, argument…) {then, else}: both bodies take the arguments and return the node's outputs.
 Types if_type(const Node& node) {
   FETTLE_TRY_VOID(check_bodies(node, 2));
@@ -37,7 +46,7 @@ Types if_type(const Node& node) {
     const TensorType &a = *then.outputs()[i].value->type, &b = *otherwise.outputs()[i].value->type;
     if (a.dtype != b.dtype)
       return bad_types(node, fmt::format("output {} is {} or {}", i, a.to_string(), b.to_string()));
-    if (!(a.shape == b.shape))
+    if (!note_same_shape(node, a.shape, b.shape))
       return fail(
           ErrorCode::E604,
           fmt::format("If: output {} is {} or {}: its shape depends on the condition", i, a.to_string(), b.to_string()),
@@ -68,7 +77,7 @@ Types loop_type(const Node& node) {
     if (before.dtype != after.dtype || before.shape.size() != after.shape.size())
       return bad_types(node, fmt::format("a value that it carries is {} before an iteration and {} after it",
                                          before.to_string(), after.to_string()));
-    if (!(before.shape == after.shape))
+    if (!note_same_shape(node, before.shape, after.shape))
       return fail(ErrorCode::E604,
                   fmt::format("Loop: {} is {} before an iteration and {} after it: its shape changes",
                               loop.carried_in(i)->name, before.to_string(), after.to_string()),

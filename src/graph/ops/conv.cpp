@@ -14,7 +14,9 @@ Shape spatial(const Shape& shape) { return Shape(shape.begin() + 2, shape.end())
 
 Result<std::vector<int64_t>> kernel_of(const Node& node) {
   const auto kernel = static_shape(spatial(shape_of(node, 1)));
-  if (!kernel) return bad_types(node, "the weights' shape is not known");
+  if (!kernel)
+    return not_known(node, fmt::format("{}: the kernel extents of the weights {} must be fixed", node.op->name,
+                                       to_string(shape_of(node, 1))));
   const auto stated = node.attrs.get_ints("kernel_shape", *kernel);
   if (stated != *kernel) return bad_attribute(node, "kernel_shape does not fit the weights");
   return *kernel;
@@ -36,7 +38,12 @@ Result<> check_channels(const Node& node, const Dim& in, const Dim& out) {
   if (!may_equal(channels, in) || !may_divide(group, in) || !may_divide(group, out))
     return bad_types(node, fmt::format("{} channels, but weights {} in {} groups", channels.to_string(),
                                        to_string(shape_of(node, 1)), group));
-  if (has_input(node, 2) && !(shape_of(node, 2) == Shape{out})) return bad_types(node, "the bias does not fit");
+  note_equal(node, channels, in, "channels of input and weights");
+  note_divides(node, group, in, "channels in groups");
+  note_divides(node, group, out, "output channels in groups");
+  if (!has_input(node, 2)) return {};
+  FETTLE_TRY_VOID(check_rank(node, 2, 1, 1));
+  FETTLE_TRY_VOID(common_dim(node, out, shape_of(node, 2)[0], "output channels and bias"));
   return {};
 }
 
@@ -76,29 +83,30 @@ Tensors conv(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const Window window, window_of(node));
   const te::Tensor x = padded(in[0], window, constant(0, in[0].dtype()), "conv_pad");
   const int64_t group = node.attrs.get_int("group", 1);
-  const int64_t in_per_group = *as_int(in[1].dim(1)), out_per_group = *as_int(in[1].dim(0)) / group;
+  const Dim in_per_group = shape_of(node, 1)[1], out_per_group = floordiv(shape_of(node, 1)[0], group);
+  const bool one_each = in_per_group == Dim(1);
   std::vector<te::ReduceAxis> axes = kernel_axes(window);
-  if (in_per_group > 1) axes.insert(axes.begin(), te::reduce_axis(Expr(in_per_group), "ic"));
+  if (!one_each) axes.insert(axes.begin(), te::reduce_axis(size_expr(in_per_group), "ic"));
   const te::Tensor sum = reduce_over(
-      te::sum, shape_exprs(output_shape(node)), axes,
+      te::sum, size_exprs(output_shape(node)), axes,
       [&](const Indices& i, const Indices& reduced) {
         const Indices k(reduced.end() - static_cast<std::ptrdiff_t>(window.n_dims()), reduced.end());
-        const Expr ic = in_per_group > 1 ? reduced[0] : Expr(0);
-        const Expr first = group == 1 ? Expr(0) : floordiv(i[1], Expr(out_per_group)) * Expr(in_per_group);
+        const Expr ic = one_each ? Expr(0) : reduced[0];
+        const Expr first = group == 1 ? Expr(0) : floordiv(i[1], divisor_expr(out_per_group)) * size_expr(in_per_group);
         Indices at{i[0], first + ic};
         for (size_t d = 0; d < k.size(); ++d)
           at.push_back(i[d + 2] * Expr(window.strides[d]) + k[d] * Expr(window.dilations[d]));
         return x(std::move(at)) * in[1](joined({i[1], ic}, k));
       },
-      group > 1 && in_per_group == 1 ? "depthwise_conv" : "conv", output_axis_names(window.n_dims()));
+      group > 1 && one_each ? "depthwise_conv" : "conv", output_axis_names(window.n_dims()));
   return one(with_bias(node, sum, in));
 }
 
 // --- transposed: weights are [input channels, output channels / group, kernel…]
 
 struct Transposed {
-  std::vector<int64_t> kernel, strides, dilations, before;
-  Shape output;
+  std::vector<int64_t> kernel, strides, dilations;
+  Shape before, output;
 };
 
 Result<Transposed> read_transposed(const Node& node) {
@@ -122,9 +130,9 @@ Result<Transposed> read_transposed(const Node& node) {
       const Dim out = stated.empty() ? input[d] * t.strides[d] : Dim(stated[stated.size() - n + d]);
       const Dim total = full - out;
       // Where more is asked for than there is, the end stays zero.
-      const int64_t known = total.is_number() ? std::max<int64_t>(0, total.value()) : 0;
+      const Dim cut = max(total, 0);
       // The larger half goes to the end with SAME_UPPER, to the beginning otherwise.
-      t.before.push_back(auto_pad == "SAME_UPPER" ? known / 2 : known - known / 2);
+      t.before.push_back(auto_pad == "SAME_UPPER" ? floordiv(cut, 2) : cut - floordiv(cut, 2));
       t.output.push_back(out);
     } else {
       if (auto_pad == "VALID") pads.assign(2 * n, 0);
@@ -154,7 +162,7 @@ Types conv_transpose_type(const Node& node) {
 struct TransposedDim {
   bool by_phase = false;
   int64_t taps = 1;           // of each output
-  int64_t low = 0, high = 0;  // zeros around x, by phase
+  Dim low = 0, high = 0;      // zeros around x, by phase
 };
 
 // v[ic, oc, phase, j, …] = w[ic, oc, (phase + before) % stride + stride*(taps-1 - j), …], zero beyond the kernel; no
@@ -178,7 +186,7 @@ te::Tensor weights_by_phase(const te::Tensor& w, const Transposed& t, const std:
           }
           const int64_t stride = t.strides[d];
           const Expr phase = stride > 1 ? Expr(i[next++]) : Expr(0), j = Expr(dims[d].taps - 1) - i[next++];
-          at.push_back(floormod(phase + Expr(t.before[d]), Expr(stride)) + Expr(stride) * j);
+          at.push_back(floormod(phase + size_expr(t.before[d]), Expr(stride)) + Expr(stride) * j);
           if (t.kernel[d] % t.strides[d] != 0) inside = logical_and(inside, lt(at.back(), Expr(t.kernel[d])));
         }
         const Expr value = w(std::move(at));
@@ -191,35 +199,37 @@ Tensors conv_transpose(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const Transposed t, read_transposed(node));
   const size_t n = t.kernel.size();
   const int64_t group = node.attrs.get_int("group", 1);
-  const int64_t in_per_group = *as_int(in[1].dim(0)) / group, out_per_group = *as_int(in[1].dim(1));
+  const Expr in_per_group = size_expr(floordiv(shape_of(node, 1)[0], group));
+  const Dim out_per_group = shape_of(node, 1)[1];
   std::vector<TransposedDim> dims(n);
   Indices before_x{0, 0}, after_x{0, 0};
   bool pads_x = false, turns_w = false;
   for (size_t d = 0; d < n; ++d) {
     TransposedDim& dim = dims[d];
-    const int64_t s = t.strides[d], before = t.before[d];
-    dim.by_phase = (s == 1 || t.dilations[d] == 1) && before >= 0;
+    const int64_t s = t.strides[d];
+    const Dim& before = t.before[d];
+    dim.by_phase = (s == 1 || t.dilations[d] == 1) && before.min() >= 0;
     dim.taps = dim.by_phase ? (t.kernel[d] + s - 1) / s : t.kernel[d];
     if (dim.by_phase) {
-      const int64_t x = shape_of(node, 0)[d + 2].value(), last = t.output[d].value() - 1;
-      dim.low = std::max<int64_t>(0, (dim.taps - 1) * t.dilations[d] - before / s);
-      dim.high = std::max<int64_t>(0, last / s + (s - 1 + before) / s - (x - 1));
-      turns_w |= before != 0 || t.kernel[d] != s;
+      const Dim x = shape_of(node, 0)[d + 2], last = t.output[d] - 1;
+      dim.low = max((dim.taps - 1) * t.dilations[d] - floordiv(before, s), 0);
+      dim.high = max(floordiv(last, s) + floordiv(before + (s - 1), s) - (x - 1), 0);
+      turns_w |= !(before == Dim(0)) || t.kernel[d] != s;
     }
-    pads_x |= dim.low > 0 || dim.high > 0;
-    before_x.push_back(dim.low);
-    after_x.push_back(dim.high);
+    pads_x |= dim.low.max() > 0 || dim.high.max() > 0;
+    before_x.push_back(size_expr(dim.low));
+    after_x.push_back(size_expr(dim.high));
   }
   const Expr zero = constant(0, in[0].dtype());
   const te::Tensor x = pads_x ? te::pad(in[0], before_x, after_x, zero, "conv_pad") : in[0];
   const te::Tensor w = turns_w ? weights_by_phase(in[1], t, dims) : in[1];
   const te::Tensor sum = te::compute(
-      shape_exprs(output_shape(node)),
+      size_exprs(output_shape(node)),
       [&](const std::vector<Var>& i) -> te::Body {
-        std::vector<te::ReduceAxis> axes{te::reduce_axis(Expr(in_per_group), "ic")};
-        const Expr g = group == 1 ? Expr(0) : floordiv(Expr(i[1]), Expr(out_per_group));
-        const Expr oc = group == 1 ? Expr(i[1]) : floormod(Expr(i[1]), Expr(out_per_group));
-        const Expr ic = g * Expr(in_per_group) + Expr(axes[0].var);
+        std::vector<te::ReduceAxis> axes{te::reduce_axis(in_per_group, "ic")};
+        const Expr g = group == 1 ? Expr(0) : floordiv(Expr(i[1]), divisor_expr(out_per_group));
+        const Expr oc = group == 1 ? Expr(i[1]) : floormod(Expr(i[1]), divisor_expr(out_per_group));
+        const Expr ic = g * in_per_group + Expr(axes[0].var);
         Indices at{i[0], ic}, weight{ic, oc};
         Expr inside;
         for (size_t d = 0; d < n; ++d) {
@@ -230,20 +240,20 @@ Tensors conv_transpose(const Node& node, std::span<const te::Tensor> in) {
             j = axes.back().var;
           }
           if (dims[d].by_phase) {
-            const Expr phase = floormod(o, stride), first = phase + Expr(t.before[d]);
+            const Expr phase = floormod(o, stride), first = phase + size_expr(t.before[d]);
             const int64_t back = (dims[d].taps - 1) * t.dilations[d];
-            at.push_back(floordiv(o, stride) + (t.before[d] != 0 ? floordiv(first, stride) : Expr(0)) +
-                         j * Expr(t.dilations[d]) + Expr(dims[d].low - back));
+            at.push_back(floordiv(o, stride) + (t.before[d] == Dim(0) ? Expr(0) : floordiv(first, stride)) +
+                         j * Expr(t.dilations[d]) + size_expr(dims[d].low - back));
             if (t.strides[d] > 1 || !turns_w) weight.push_back(phase);
             if (turns_w) weight.push_back(j);
             continue;
           }
-          const Expr place = o + Expr(t.before[d]) - j * Expr(t.dilations[d]);
+          const Expr place = o + size_expr(t.before[d]) - j * Expr(t.dilations[d]);
           const Expr quotient = floordiv(place, stride);
           if (t.strides[d] > 1) inside = logical_and(inside, eq(floormod(place, stride), Expr(0)));
           inside =
               logical_and(inside, logical_and(le(Expr(0), quotient), lt(quotient, in[0].dim(static_cast<int>(d) + 2))));
-          at.push_back(quotient + Expr(dims[d].low));
+          at.push_back(quotient + size_expr(dims[d].low));
           weight.push_back(j);
         }
         Expr product = x(std::move(at)) * w(std::move(weight));

@@ -20,7 +20,7 @@ Types constant_of_shape_type(const Node& node) {
   FETTLE_TRY(const auto shape, dims_param(node, 0, "shape"));
   if (!shape) return bad_attribute(node, "no shape is given");
   for (const Dim& d : *shape)
-    if (d.min() < 0) return bad_attribute(node, "an extent is negative");
+    if (d.max() < 0) return bad_attribute(node, "an extent is negative");
   const ConstantTensor* value = node.attrs.get_tensor("value");
   if (value && value->n_elems() != 1) return bad_attribute(node, "value must have one element");
   return one_type(filler_type(node), *shape);
@@ -41,14 +41,30 @@ std::optional<std::vector<Dim>> constant_of_shape_content(const Node& node) {
   return std::vector<Dim>(shape->empty() ? 1 : static_cast<size_t>((*shape)[0]), Dim(value ? value->int_at(0) : 0));
 }
 
-// Range(start, limit, delta), all of them constants.
-Types range_type(const Node& node) {
-  double bounds[3];
+// Range(start, limit, delta): constants, or integers that depend on sizes.
+bool has_constant_bounds(const Node& node) {
+  return std::ranges::all_of(node.inputs, [](const Value* input) {
+    return input && input->is_constant() && input->constant->n_elems() == 1;
+  });
+}
+Types range_of_sizes(const Node& node) {
+  std::vector<Dim> bounds;
   for (size_t i = 0; i < 3; ++i) {
-    if (!has_input(node, i) || !node.inputs[i]->is_constant() || node.inputs[i]->constant->n_elems() != 1)
-      return not_known(node, "Range needs its bounds when the model is compiled");
-    bounds[i] = node.inputs[i]->constant->at(0);
+    const auto content = has_input(node, i) ? content_of(*node.inputs[i]) : std::nullopt;
+    if (!content || content->size() != 1)
+      return not_known(node, "Range needs its bounds when the model is compiled, as numbers or from the inputs' sizes");
+    bounds.push_back(content->front());
   }
+  const Dim &start = bounds[0], &limit = bounds[1], &delta = bounds[2];
+  if (delta == Dim(0)) return bad_attribute(node, "the step is zero");
+  if (delta.max() < 0) return same_dtype(node, {max(ceildiv(start - limit, 0 - delta), 0)});
+  note_not_negative(node, delta - 1, "the step");
+  return same_dtype(node, {max(ceildiv(limit - start, delta), 0)});
+}
+Types range_type(const Node& node) {
+  if (!has_constant_bounds(node)) return range_of_sizes(node);
+  double bounds[3];
+  for (size_t i = 0; i < 3; ++i) bounds[i] = node.inputs[i]->constant->at(0);
   if (bounds[2] == 0) return bad_attribute(node, "the step is zero");
   const double count = std::ceil((bounds[1] - bounds[0]) / bounds[2]);
   if (count > static_cast<double>(kMaxDim)) return fail(ErrorCode::E608, "Range is too long", node.name);
@@ -57,6 +73,16 @@ Types range_type(const Node& node) {
 Tensors range(const Node& node, std::span<const te::Tensor> in) {
   return one(map_output(
       node, [&](const Indices& i) { return scalar_of(in[0]) + cast(output_dtype(node), i[0]) * scalar_of(in[2]); }));
+}
+
+std::optional<std::vector<Dim>> range_content(const Node& node) {
+  const auto start = content_of(*node.inputs[0]), delta = content_of(*node.inputs[2]);
+  const Dim& count = output_shape(node)[0];
+  if (!start || !delta || start->size() != 1 || delta->size() != 1 || !count.is_number() || count.value() > 4096)
+    return std::nullopt;
+  std::vector<Dim> all;
+  for (int64_t i = 0; i < count.value(); ++i) all.push_back(start->front() + delta->front() * i);
+  return all;
 }
 
 Types eye_like_type(const Node& node) {
@@ -73,18 +99,25 @@ Tensors eye_like(const Node& node, std::span<const te::Tensor>) {
       node, [&](const Indices& i) { return select(eq(i[0] + k, i[1]), constant(1, dtype), constant(0, dtype)); }));
 }
 
-// OneHot(indices, depth, values): values = [off, on]; the depth must be constant.
+// OneHot(indices, depth, values): values = [off, on]; the depth is a constant, or depends on sizes.
+std::optional<Dim> depth_of(const Value& value) {
+  if (value.is_constant())
+    return value.constant->n_elems() == 1 ? std::optional<Dim>(value.constant->int_at(0)) : std::nullopt;
+  return value.content && value.content->size() == 1 ? std::optional(value.content->front()) : std::nullopt;
+}
 Types one_hot_type(const Node& node) {
-  if (!node.inputs[1]->is_constant() || node.inputs[1]->constant->n_elems() != 1)
-    return not_known(node, "OneHot needs its depth when the model is compiled");
-  const int64_t depth = node.inputs[1]->constant->int_at(0);
-  if (depth < 0 || depth > kMaxDim) return bad_attribute(node, fmt::format("a depth of {}", depth));
+  const auto known = depth_of(*node.inputs[1]);
+  if (!known)
+    return not_known(node, "OneHot needs its depth when the model is compiled, as a number or from the inputs' sizes");
+  const Dim& depth = *known;
+  if (depth.max() < 0 || depth.min() > kMaxDim)
+    return bad_attribute(node, fmt::format("a depth of {}", depth.to_string()));
   FETTLE_TRY(const int64_t axis, axis_of(node, -1, rank_of(node, 0) + 1));
   return one_type(dtype_of(node, 2), with_inserted(shape_of(node, 0), axis, depth));
 }
 Tensors one_hot(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const int64_t axis, axis_of(node, -1, std::ssize(output_shape(node))));
-  const Expr depth = output_shape(node)[static_cast<size_t>(axis)].value();
+  const Expr depth = size_expr(output_shape(node)[static_cast<size_t>(axis)]);
   return one(map_output(node, [&](const Indices& i) {
     const Expr index = cast(kI64, in[0](without(i, axis)));
     const Expr wrapped = select(lt(index, Expr(0)), index + depth, index);
@@ -96,7 +129,7 @@ constexpr ParamInput shape_param[] = {{0, "shape", kInts}};
 constexpr OpDef defs[] = {
     define(kInjective, "ConstantOfShape", {0, 1}, constant_of_shape_type, constant_of_shape,
            {.params = shape_param, .content = constant_of_shape_content, .work = kMoves}),
-    define(kInjective, "Range", 3, range_type, range),
+    define(kInjective, "Range", 3, range_type, range, {.content = range_content}),
     define(kInjective, "EyeLike", 1, eye_like_type, eye_like),
     define(kBroadcast, "OneHot", 3, one_hot_type, one_hot, {.work = kMoves}),
 };

@@ -75,13 +75,13 @@ Tensors concat(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const int64_t axis, axis_of(node, 0, in[0].rank()));
   return one(map_output(node, [&](const Indices& i) {
     const auto a = static_cast<size_t>(axis);
-    std::vector<int64_t> starts{0};
-    for (const te::Tensor& t : in) starts.push_back(starts.back() + *as_int(t.shape()[a]));
+    std::vector<Dim> starts{0};
+    for (size_t k = 0; k < in.size(); ++k) starts.push_back(starts.back() + shape_of(node, k)[a]);
     Expr value;
     for (size_t k = in.size(); k-- > 0;) {
       if (starts[k] == starts[k + 1]) continue;  // empty
-      const Expr part = in[k](with_replaced(i, axis, i[a] - Expr(starts[k])));
-      value = value ? select(lt(i[a], Expr(starts[k + 1])), part, value) : part;
+      const Expr part = in[k](with_replaced(i, axis, i[a] - size_expr(starts[k])));
+      value = value ? select(lt(i[a], size_expr(starts[k + 1])), part, value) : part;
     }
     return value ? value : constant(0, output_dtype(node));
   }));
@@ -103,12 +103,13 @@ Result<std::vector<Dim>> split_sizes(const Node& node, int64_t axis) {
   if (given) {
     Dim sum = 0;
     for (const Dim& d : *given) {
-      if (d.min() < 0) return bad_attribute(node, "a part's size is negative");
+      if (d.max() < 0) return bad_attribute(node, "a part's size is negative");
       sum = sum + d;
     }
     if (given->size() != node.outputs.size() || !may_equal(sum, extent))
       return bad_attribute(
           node, fmt::format("{} outputs of an extent of {} do not fit the stated sizes", n, extent.to_string()));
+    note_equal(node, sum, extent, "the sizes of all parts and the extent");
     return *given;
   }
   // Equal parts; the last is smaller where they do not divide the extent.
@@ -130,11 +131,11 @@ Tensors split(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const int64_t axis, axis_of(node, 0, in[0].rank()));
   const auto a = static_cast<size_t>(axis);
   std::vector<te::Tensor> parts;
-  int64_t start = 0;
+  Dim start = 0;
   for (size_t k = 0; k < node.outputs.size(); ++k) {
     parts.push_back(
-        map_output(node, [&](const Indices& i) { return in[0](with_replaced(i, axis, i[a] + Expr(start))); }, k));
-    start += output_shape(node, k)[a].value();
+        map_output(node, [&](const Indices& i) { return in[0](with_replaced(i, axis, i[a] + size_expr(start))); }, k));
+    start = start + output_shape(node, k)[a];
   }
   return parts;
 }
@@ -146,7 +147,8 @@ std::optional<std::vector<View>> split_outputs(const Node& node, const View& inp
   View view = input;
   for (const Value* output : node.outputs) {
     views.push_back(view);
-    view.offset_elems += output->extent(static_cast<int>(*axis)) * input.strides[static_cast<size_t>(*axis)];
+    const auto a = static_cast<size_t>(*axis);
+    view.offset_elems = view.offset_elems + output->shape()[a] * input.strides[a];
   }
   return views;
 }
@@ -155,13 +157,19 @@ constexpr ViewRule split_view{split_outputs};
 // --- Slice: starts, ends, axes, steps
 
 struct SlicedDim {
-  Dim extent = 0;
-  int64_t start = 0, step = 1;
-  bool known = true;  // start is a number
+  Dim extent = 0, start = 0;
+  int64_t step = 1;
 };
 
+// An index, which counts from the end where it is negative. Of an open one, the sign must not depend on sizes.
+Dim from_front(const Node& node, const Dim& index, const Dim& extent) {
+  if (index.max() < 0) return index + extent;
+  note_not_negative(node, index, "an index");
+  return index;
+}
+
 Result<std::vector<SlicedDim>> sliced(const Node& node) {
-  FETTLE_TRY(const auto starts, ints_param(node, 1, "starts"));
+  FETTLE_TRY(const auto starts, dims_param(node, 1, "starts"));
   FETTLE_TRY(const auto ends, dims_param(node, 2, "ends"));
   FETTLE_TRY(auto axes, ints_param(node, 3, "axes"));
   FETTLE_TRY(const auto steps, ints_param(node, 4, "steps"));
@@ -178,30 +186,15 @@ Result<std::vector<SlicedDim>> sliced(const Node& node) {
     const Dim extent = out.extent;
     out.step = steps ? (*steps)[k] : 1;
     if (out.step == 0) return bad_attribute(node, "a step is zero");
-    const Dim& end = (*ends)[k];
-    if (extent.is_number() && end.is_number()) {
-      const int64_t n = extent.value();
-      const bool back = out.step < 0;
-      const auto place = [&](int64_t i) {
-        const int64_t from_front = i < 0 ? (i < -n ? -1 : i + n) : i;
-        const int64_t least = back ? -1 : 0;
-        return std::clamp<int64_t>(from_front, least, std::max(least, back ? n - 1 : n));
-      };
-      const int64_t first = back ? std::max<int64_t>(0, place((*starts)[k])) : place((*starts)[k]);
-      const int64_t stop = place(end.value());
-      const int64_t count = back ? (first - stop - out.step - 1) / -out.step : (stop - first + out.step - 1) / out.step;
-      out.start = first;
-      out.extent = n == 0 ? Dim(0) : Dim(std::max<int64_t>(0, count));
-      continue;
+    const Dim start = max(from_front(node, (*starts)[k], extent), 0), end = from_front(node, (*ends)[k], extent);
+    if (out.step < 0) {
+      out.start = min(start, extent - 1);  // -1: there is none
+      out.extent = max(ceildiv(out.start - max(end, -1), -out.step), 0);
+    } else {
+      // Nothing is read from a start beyond the end.
+      out.start = extent.is_number() ? min(start, extent) : start;
+      out.extent = max(ceildiv(min(end, extent) - out.start, out.step), 0);
     }
-    // Of a symbolic extent: from a known start to the end, or to a known distance from it.
-    if (out.step != 1 || (*starts)[k] < 0) return not_known(node, "Slice of an unknown extent");
-    out.start = (*starts)[k];
-    const Dim stop = !end.is_number()         ? min(end, extent)
-                     : end.value() < 0        ? extent + end
-                     : end.value() >= kMaxDim ? extent
-                                              : min(end, extent);
-    out.extent = max(stop - out.start, 0);
   }
   return dims;
 }
@@ -215,7 +208,7 @@ Tensors slice(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const auto dims, sliced(node));
   return one(map_output(node, [&](const Indices& i) {
     Indices at;
-    for (size_t d = 0; d < i.size(); ++d) at.push_back(i[d] * Expr(dims[d].step) + Expr(dims[d].start));
+    for (size_t d = 0; d < i.size(); ++d) at.push_back(i[d] * Expr(dims[d].step) + size_expr(dims[d].start));
     return in[0](at);
   }));
 }
@@ -226,7 +219,7 @@ std::optional<std::vector<View>> slice_outputs(const Node& node, const View& inp
   View view = input;
   for (size_t d = 0; d < dims->size(); ++d) {
     if ((*dims)[d].step < 1) return {};
-    view.offset_elems += (*dims)[d].start * input.strides[d];
+    view.offset_elems = view.offset_elems + (*dims)[d].start * input.strides[d];
     view.strides[d] = input.strides[d] * (*dims)[d].step;
   }
   return {{view}};
@@ -235,26 +228,27 @@ constexpr ViewRule slice_view{slice_outputs};
 std::optional<std::vector<Dim>> slice_content(const Node& node) {
   const auto all = content_of(*node.inputs[0]);
   const auto dims = sliced(node);
-  if (!all || !dims || dims->size() != 1 || !(*dims)[0].extent.is_number()) return std::nullopt;
+  if (!all || !dims || dims->size() != 1) return std::nullopt;
+  const auto& [extent, start, step] = (*dims)[0];
+  if (!extent.is_number() || !start.is_number()) return std::nullopt;
   std::vector<Dim> part;
-  for (int64_t k = 0; k < (*dims)[0].extent.value(); ++k)
-    part.push_back((*all)[static_cast<size_t>((*dims)[0].start + k * (*dims)[0].step)]);
+  for (int64_t k = 0; k < extent.value(); ++k) part.push_back((*all)[static_cast<size_t>(start.value() + k * step)]);
   return part;
 }
 
 // --- Pad
 
 struct Padding {
-  std::vector<int64_t> before, after;
+  Shape before, after;
 };
 Result<Padding> padding(const Node& node) {
-  FETTLE_TRY(const auto pads, ints_param(node, 1, "pads"));
+  FETTLE_TRY(const auto pads, dims_param(node, 1, "pads"));
   FETTLE_TRY(auto axes, ints_param(node, 3, "axes"));
   const size_t rank = shape_of(node, 0).size();
   if (!axes) axes = first_numbers(rank);
   const size_t n = axes->size();
   if (!pads || pads->size() != 2 * n) return bad_attribute(node, "pads must have two elements a dim");
-  Padding p{std::vector<int64_t>(rank), std::vector<int64_t>(rank)};
+  Padding p{Shape(rank), Shape(rank)};
   for (size_t k = 0; k < n; ++k) {
     FETTLE_TRY(const int64_t axis, positive_axis(node, (*axes)[k], rank_of(node, 0)));
     p.before[static_cast<size_t>(axis)] = (*pads)[k];
@@ -270,9 +264,15 @@ Types pad_type(const Node& node) {
   Shape shape = shape_of(node, 0);
   for (size_t d = 0; d < shape.size(); ++d) {
     const Dim extent = shape[d];
-    const int64_t most = std::max(p.before[d], p.after[d]);
-    if (mode == "reflect" && extent.is_number() && most >= std::max<int64_t>(1, extent.value()) && most > 0)
-      return bad_attribute(node, "reflected padding is as large as the input");
+    const Dim most = max(p.before[d], p.after[d]);
+    if (mode != "constant" && most.max() > 0) {
+      // What is repeated must be there.
+      const Dim least = mode == "reflect" ? most + 1 : Dim(1);
+      if (extent.max() < least.min())
+        return bad_attribute(node, mode == "reflect" ? "reflected padding is as large as the input"
+                                                     : "there is nothing to repeat");
+      note_not_negative(node, extent - least, "what is repeated");
+    }
     shape[d] = extent + p.before[d] + p.after[d];
     if (shape[d].max() < 0) return bad_attribute(node, "more is cut off than there is");
   }
@@ -288,20 +288,20 @@ Tensors pad(const Node& node, std::span<const te::Tensor> in) {
     Indices at;
     Expr inside;
     for (size_t d = 0; d < i.size(); ++d) {
-      const Expr n = in[0].shape()[d], k = i[d] - Expr(p.before[d]);
-      if (p.before[d] == 0 && p.after[d] == 0) {
+      const Expr n = in[0].shape()[d], k = i[d] - size_expr(p.before[d]);
+      if (p.before[d] == Dim(0) && p.after[d] == Dim(0)) {
         at.push_back(i[d]);
       } else if (mode == "edge") {
         at.push_back(clamp(k, Expr(0), n - Expr(1)));
       } else if (mode == "wrap") {
-        at.push_back(floormod(k, n));
+        at.push_back(floormod(k, divisor_expr(shape_of(node, 0)[d])));
       } else if (mode == "reflect") {
         const Expr folded = max(k, Expr(0) - k);  // -1 → 1; then n → n - 2
         at.push_back(min(folded, (n - Expr(1)) * Expr(2) - folded));
       } else {
         at.push_back(k);
-        if (p.before[d] > 0) inside = logical_and(inside, le(Expr(0), k));
-        if (p.after[d] > 0) inside = logical_and(inside, lt(k, n));
+        if (p.before[d].max() > 0) inside = logical_and(inside, le(Expr(0), k));
+        if (p.after[d].max() > 0) inside = logical_and(inside, lt(k, n));
       }
     }
     const Expr element = in[0](at);
@@ -312,8 +312,9 @@ Tensors pad(const Node& node, std::span<const te::Tensor> in) {
 // --- Expand, Tile
 
 Types expand_type(const Node& node) {
-  FETTLE_TRY(const auto shape, dims_param(node, 1, "shape"));
+  FETTLE_TRY(auto shape, dims_param(node, 1, "shape"));
   if (!shape) return bad_attribute(node, "no shape is given");
+  std::ranges::replace(*shape, Dim(-1), Dim(1));  // the extent that there is, as some exporters write it
   FETTLE_TRY(Shape out, broadcast(node, shape_of(node, 0), *shape));
   return one_type(dtype_of(node, 0), std::move(out));
 }
@@ -321,12 +322,23 @@ Tensors expand(const Node& node, std::span<const te::Tensor> in) {
   return one(map_output(node, [&](const Indices& i) { return read_broadcast(in[0], i); }));
 }
 
+// Of one number, or of as many as before.
+std::optional<std::vector<Dim>> expand_content(const Node& node) {
+  auto all = content_of(*node.inputs[0]);
+  const auto shape = static_shape(output_shape(node));
+  if (!all || !shape || shape->size() > 1) return std::nullopt;
+  const size_t count = shape->empty() ? 1 : static_cast<size_t>((*shape)[0]);
+  if (all->size() != count && all->size() != 1) return std::nullopt;
+  return all->size() == count ? *all : std::vector<Dim>(count, all->front());
+}
+
 Types tile_type(const Node& node) {
   FETTLE_TRY(const auto repeats, dims_param(node, 1, "repeats"));
   Shape shape = shape_of(node, 0);
   if (!repeats || repeats->size() != shape.size()) return bad_attribute(node, "repeats must have one element a dim");
   for (size_t d = 0; d < shape.size(); ++d) {
-    if ((*repeats)[d].min() < 0) return bad_attribute(node, "a repetition is negative");
+    if ((*repeats)[d].max() < 0) return bad_attribute(node, "a repetition is negative");
+    note_not_negative(node, (*repeats)[d], "a repetition");
     shape[d] = shape[d] * (*repeats)[d];
   }
   return same_dtype(node, std::move(shape));
@@ -335,7 +347,8 @@ Tensors tile(const Node& node, std::span<const te::Tensor> in) {
   return one(map_output(node, [&](const Indices& i) {
     Indices at;
     for (size_t d = 0; d < i.size(); ++d)
-      at.push_back(is_int(in[0].shape()[d], output_shape(node)[d].value()) ? i[d] : floormod(i[d], in[0].shape()[d]));
+      at.push_back(shape_of(node, 0)[d] == output_shape(node)[d] ? i[d]
+                                                                 : floormod(i[d], divisor_expr(shape_of(node, 0)[d])));
     return in[0](at);
   }));
 }
@@ -348,7 +361,7 @@ bool slice_copies(const Node& node) {
 }
 bool pad_copies(const Node& node) {
   const auto p = padding(node);
-  return p && std::ranges::all_of(p->before, [](int64_t n) { return n == 0; });
+  return p && std::ranges::all_of(p->before, [](const Dim& n) { return n == Dim(0); });
 }
 
 // --- Gather, GatherElements: indices may count from the end
@@ -359,9 +372,19 @@ Expr wrapped(const Expr& index, const Expr& extent) {
   const Expr k = cast(kI64, index);
   return clamp(select(lt(k, Expr(0)), k + extent, k), Expr(0), extent - Expr(1));
 }
+// What is looked for must be there.
+void note_places(const Node& node, int64_t axis) {
+  const Dim& places = shape_of(node, 0)[static_cast<size_t>(axis)];
+  note_not_negative(node, places - min(element_count(shape_of(node, 1)), 1), "places to gather from");
+}
+bool may_have_no_places(const Node& node) {
+  const auto axis = axis_of(node, 0);
+  return !axis || shape_of(node, 0)[static_cast<size_t>(*axis)].min() < 1;
+}
 Types gather_type(const Node& node) {
   FETTLE_TRY(const int64_t axis, axis_of(node, 0));
   if (!dtype_of(node, 1).is_int()) return bad_types(node, "the indices are not integers");
+  note_places(node, axis);
   const Shape& data = shape_of(node, 0);
   const Shape before(data.begin(), data.begin() + axis), after(data.begin() + axis + 1, data.end());
   return same_dtype(node, joined(joined(before, shape_of(node, 1)), after));
@@ -390,8 +413,13 @@ std::optional<std::vector<Dim>> gather_content(const Node& node) {
 }
 
 Types gather_elements_type(const Node& node) {
-  FETTLE_TRY_VOID(axis_of(node, 0));
+  FETTLE_TRY(const int64_t axis, axis_of(node, 0));
   FETTLE_TRY_VOID(check_rank(node, 1, rank_of(node, 0), rank_of(node, 0)));
+  note_places(node, axis);
+  for (size_t d = 0; d < shape_of(node, 0).size(); ++d) {
+    if (static_cast<int64_t>(d) == axis) continue;
+    note_not_negative(node, shape_of(node, 0)[d] - shape_of(node, 1)[d], fmt::format("dim {} of the indices", d));
+  }
   return same_dtype(node, shape_of(node, 1));
 }
 Tensors gather_elements(const Node& node, std::span<const te::Tensor> in) {
@@ -413,13 +441,14 @@ Types depth_to_space_type(const Node& node) {
   FETTLE_TRY(const int64_t b, block_size(node));
   const Shape& x = shape_of(node, 0);
   if (!may_divide(b * b, x[1])) return bad_types(node, "the blocks do not divide the channels");
+  note_divides(node, b * b, x[1], "channels in blocks");
   return same_dtype(node, {x[0], floordiv(x[1], b * b), x[2] * b, x[3] * b});
 }
 Tensors depth_to_space(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const int64_t block, block_size(node));
   const bool columns_first = node.attrs.get_string("mode", "DCR") == "CRD";
   return one(map_output(node, [&](const Indices& i) {
-    const Expr b = block, channels = output_shape(node)[1].value();
+    const Expr b = block, channels = size_expr(output_shape(node)[1]);
     const Expr place = floormod(i[2], b) * b + floormod(i[3], b);
     const Expr c = columns_first ? i[1] * Expr(block * block) + place : place * channels + i[1];
     return in[0](i[0], c, floordiv(i[2], b), floordiv(i[3], b));
@@ -429,12 +458,13 @@ Types space_to_depth_type(const Node& node) {
   FETTLE_TRY(const int64_t b, block_size(node));
   const Shape& x = shape_of(node, 0);
   if (!may_divide(b, x[2]) || !may_divide(b, x[3])) return bad_types(node, "the blocks do not divide the extent");
+  for (const size_t d : {2, 3}) note_divides(node, b, x[d], "an extent in blocks");
   return same_dtype(node, {x[0], x[1] * (b * b), floordiv(x[2], b), floordiv(x[3], b)});
 }
 Tensors space_to_depth(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const int64_t block, block_size(node));
   return one(map_output(node, [&](const Indices& i) {
-    const Expr b = block, channels = in[0].dim(1);
+    const Expr b = block, channels = divisor_expr(shape_of(node, 0)[1]);
     const Expr place = floordiv(i[1], channels);
     return in[0](i[0], floormod(i[1], channels), i[2] * b + floordiv(place, b), i[3] * b + floormod(place, b));
   }));
@@ -468,9 +498,16 @@ Types cumulative_type(const Node& node) {
 using Term = std::function<Expr(const Expr& step, const Indices& others)>;
 
 /// [steps, others…]: the sums of the terms up to each step, one after the other.
-te::Tensor sums_in_turn(const Expr& steps, const std::vector<Expr>& others, const Term& term, const std::string& name) {
+te::Tensor sums_in_turn(const Dim& steps, const std::vector<Expr>& others, const Term& term, const std::string& name) {
+  // A scan has a first step, even where there are none.
+  const Dim least = max(steps, 1);
+  const auto first = [&](const std::vector<Var>& vars) -> te::Body {
+    const Expr value = term(Expr(0), to_indices(vars));
+    if (least == steps) return value;
+    return select(lt(Expr(0), size_expr(steps)), value, constant(0, value.dtype()));
+  };
   return te::scan(
-      steps, others, [&](const std::vector<Var>& vars) -> te::Body { return term(Expr(0), to_indices(vars)); },
+      size_expr(least), others, first,
       [&](const std::vector<te::Tensor>& state, const Expr& t, const std::vector<Var>& vars) -> te::Body {
         return state[0](with_inserted(to_indices(vars), 0, t - Expr(1))) + term(t, to_indices(vars));
       },
@@ -478,25 +515,27 @@ te::Tensor sums_in_turn(const Expr& steps, const std::vector<Expr>& others, cons
 }
 
 /// The sums of the terms up to each step. Floats: no accumulator takes more than kBlock terms. Each block is summed by
-/// itself, and what the blocks before it come to is added, which is found the same way.
-Term running_sums(int64_t steps, const std::vector<Expr>& others, DType dtype, const Term& term,
-                  const std::string& name) {
+/// itself, and what the blocks before it come to is added, which is found the same way. Of open lengths, the sums of
+/// the last of `levels` have as many terms as there are.
+Term running_sums(const Dim& steps, const std::vector<Expr>& others, DType dtype, const Term& term,
+                  const std::string& name, int levels = 3) {
   constexpr int64_t kBlock = 64;
-  if (steps <= kBlock || !dtype.is_float()) {
-    const te::Tensor sums = sums_in_turn(Expr(steps), others, term, name);
+  if (steps.max() <= kBlock || !dtype.is_float() || (!steps.is_number() && levels == 1)) {
+    const te::Tensor sums = sums_in_turn(steps, others, term, name);
     return [sums](const Expr& step, const Indices& at) { return sums(with_inserted(at, 0, step)); };
   }
-  const int64_t blocks = (steps + kBlock - 1) / kBlock;
+  const Dim blocks = ceildiv(steps, kBlock);
   const auto in_block = [&](const Expr& t, const Indices& vars) {
     const Expr step = vars[0] * Expr(kBlock) + t;
     const Indices rest(vars.begin() + 1, vars.end());
-    if (steps % kBlock == 0) return term(step, rest);
-    return select(lt(step, Expr(steps)), term(step, rest), constant(0, dtype));
+    if (steps.divisor() % kBlock == 0) return term(step, rest);
+    return select(lt(step, size_expr(steps)), term(step, rest), constant(0, dtype));
   };
-  const te::Tensor local = sums_in_turn(Expr(kBlock), with_inserted(others, 0, blocks), in_block, name + "_block");
+  const te::Tensor local =
+      sums_in_turn(kBlock, with_inserted(others, 0, size_expr(blocks)), in_block, name + "_block");
   const auto place_in = [](const Expr& block, const Expr& t, const Indices& at) { return joined({t, block}, at); };
   const auto total = [&](const Expr& block, const Indices& at) { return local(place_in(block, Expr(kBlock - 1), at)); };
-  const Term before = running_sums(blocks, others, dtype, total, name + "_before");
+  const Term before = running_sums(blocks, others, dtype, total, name + "_before", levels - 1);
   return [=](const Expr& step, const Indices& at) {
     const Expr block = floordiv(step, Expr(kBlock));
     const Expr own = local(place_in(block, floormod(step, Expr(kBlock)), at));
@@ -508,15 +547,15 @@ Tensors cumulative_sum(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const auto given, int_param(node, 1, "axis"));
   FETTLE_TRY(const int64_t axis, positive_axis(node, *given, in[0].rank()));
   const bool exclusive = node.attrs.get_int("exclusive", 0) != 0, reverse = node.attrs.get_int("reverse", 0) != 0;
-  const Expr steps = in[0].dim(static_cast<int>(axis));
+  const Dim& steps = shape_of(node, 0)[static_cast<size_t>(axis)];
   const Expr nothing = constant(0, in[0].dtype());
-  if (is_zero(steps)) return one(map_output(node, [&](const Indices&) { return nothing; }));
-  const auto place = [&](const Expr& step) { return reverse ? steps - Expr(1) - step : step; };
+  if (steps == Dim(0)) return one(map_output(node, [&](const Indices&) { return nothing; }));
+  const auto place = [&](const Expr& step) { return reverse ? size_expr(steps) - Expr(1) - step : step; };
   const auto term = [&](const Expr& step, const Indices& vars) {
     const Indices at = with_inserted(vars, axis, place(exclusive ? max(step - Expr(1), Expr(0)) : step));
     return exclusive ? select(lt(Expr(0), step), in[0](at), nothing) : in[0](at);
   };
-  const Term sums = running_sums(*as_int(steps), without(in[0].shape(), axis), in[0].dtype(), term, tensor_name(node));
+  const Term sums = running_sums(steps, without(in[0].shape(), axis), in[0].dtype(), term, tensor_name(node));
   return one(
       map_output(node, [&](const Indices& i) { return sums(place(i[static_cast<size_t>(axis)]), without(i, axis)); }));
 }
@@ -541,10 +580,10 @@ constexpr OpDef defs[] = {
     moves("Slice", {1, 5}, slice_type, slice,
           {.params = slice_params, .content = slice_content, .view = &slice_view, .is_copy = slice_copies}),
     moves("Pad", {1, 4}, pad_type, pad, {.params = pad_params, .is_copy = pad_copies}),
-    moves("Expand", {1, 2}, expand_type, expand, {.params = shape_params, .is_copy = always}),
+    moves("Expand", {1, 2}, expand_type, expand, {.params = shape_params, .content = expand_content, .is_copy = always}),
     moves("Tile", {1, 2}, tile_type, tile, {.params = repeats_params, .is_copy = always}),
-    moves("Gather", 2, gather_type, gather, {.content = gather_content}),
-    moves("GatherElements", 2, gather_elements_type, gather_elements),
+    moves("Gather", 2, gather_type, gather, {.content = gather_content, .is_partial = may_have_no_places}),
+    moves("GatherElements", 2, gather_elements_type, gather_elements, {.is_partial = may_have_no_places}),
     moves("DepthToSpace", 1, depth_to_space_type, depth_to_space, {.maps_pixels = always}),
     moves("SpaceToDepth", 1, space_to_depth_type, space_to_depth),
     moves("Trilu", {1, 2}, trilu_type, trilu, {.params = k_params}),

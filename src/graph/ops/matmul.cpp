@@ -25,7 +25,7 @@ Tensors matmul(const Node& node, std::span<const te::Tensor> in) {
   const te::Tensor &a = in[0], &b = in[1];
   const bool row = a.rank() == 1, column = b.rank() == 1;  // a vector on the left, on the right
   const te::Tensor product = reduce_over(
-      te::sum, shape_exprs(output_shape(node)), {te::reduce_axis(a.dim(a.rank() - 1), "k")},
+      te::sum, size_exprs(output_shape(node)), {te::reduce_axis(a.dim(a.rank() - 1), "k")},
       [&](Indices i, const Indices& k) {
         const Expr n = column ? Expr(0) : i.back();
         if (!column) i.pop_back();
@@ -66,7 +66,7 @@ Tensors gemm(const Node& node, std::span<const te::Tensor> in) {
   const double alpha = node.attrs.get_float("alpha", 1), beta = node.attrs.get_float("beta", 1);
   const DType dtype = output_dtype(node);
   const te::Tensor product = reduce_over(
-      te::sum, shape_exprs(output_shape(node)), {te::reduce_axis(in[0].dim(ta ? 0 : 1), "k")},
+      te::sum, size_exprs(output_shape(node)), {te::reduce_axis(in[0].dim(ta ? 0 : 1), "k")},
       [&](const Indices& i, const Indices& k) {
         const Expr x = ta ? in[0](k[0], i[0]) : in[0](i[0], k[0]);
         return x * (tb ? in[1](i[1], k[0]) : in[1](k[0], i[1]));

@@ -21,9 +21,9 @@ using Place = std::function<Indices(const Indices& kept, const Indices& reduced)
 Moments moments(const te::Tensor& x, const std::vector<Expr>& kept, const std::vector<Expr>& reduced, const Place& at,
                 double epsilon, bool centred = true) {
   const DType dtype = x.dtype();
-  const Expr scale = constant(1 / static_cast<double>(count_of(reduced)), dtype);
+  const Expr scale = inverse_count(reduced, dtype);
   const auto sum_of = [&](const std::function<Expr(const Indices& kept, const Expr& value)>& term, const char* name) {
-    return reduce_over(
+    return reduce_row(
         te::sum, kept, reduce_axes(reduced),
         [&](const Indices& i, const Indices& inner) { return term(i, x(at(i, inner))); }, name);
   };
@@ -121,6 +121,7 @@ Types group_type(const Node& node) {
   const Dim& channels = shape_of(node, 0)[1];
   if (groups < 1 || !may_divide(groups, channels))
     return bad_attribute(node, fmt::format("{} channels in {} groups", channels.to_string(), groups));
+  note_divides(node, groups, channels, "channels in groups");
   return same_type(node);
 }
 
@@ -128,17 +129,19 @@ Types group_type(const Node& node) {
 Tensors group_normalization(const Node& node, std::span<const te::Tensor> in) {
   const te::Tensor& x = in[0];
   const auto& shape = x.shape();
-  const int64_t groups = node.attrs.get_int("num_groups", 1), per_group = *as_int(shape[1]) / groups;
+  const int64_t groups = node.attrs.get_int("num_groups", 1);
+  const Dim channels = floordiv(shape_of(node, 0)[1], groups);
+  const Expr per_group = size_expr(channels);
   const bool scale_groups = node.attrs.get_int("per_group", 0) != 0;
-  const auto reduced = joined({Expr(per_group)}, Indices(shape.begin() + 2, shape.end()));
+  const auto reduced = joined({per_group}, Indices(shape.begin() + 2, shape.end()));
   const Moments m = moments(
       x, {shape[0], Expr(groups)}, reduced,
       [&](const Indices& kept, const Indices& inner) {
-        return joined({kept[0], kept[1] * Expr(per_group) + inner[0]}, Indices(inner.begin() + 1, inner.end()));
+        return joined({kept[0], kept[1] * per_group + inner[0]}, Indices(inner.begin() + 1, inner.end()));
       },
       node.attrs.get_float("epsilon", 1e-5));
   return one(map_output(node, [&](const Indices& i) {
-    const Expr g = floordiv(i[1], Expr(per_group));
+    const Expr g = floordiv(i[1], divisor_expr(channels));
     const Expr c = scale_groups ? g : i[1];
     return (x(i) - m.mean(i[0], g)) * m.rstd(i[0], g) * in[1](c) + in[2](c);
   }));
@@ -177,7 +180,7 @@ Tensors lp_normalization(const Node& node, std::span<const te::Tensor> in) {
   const te::Tensor& x = in[0];
   FETTLE_TRY(const int64_t axis, axis_of(node, -1, x.rank()));
   const bool squares = node.attrs.get_int("p", 2) == 2;
-  const te::Tensor norm = reduce_over(
+  const te::Tensor norm = reduce_row(
       te::sum, without(x.shape(), axis), {te::reduce_axis(x.dim(static_cast<int>(axis)), "k")},
       [&](const Indices& i, const Indices& k) {
         const Expr v = x(with_inserted(i, axis, k[0]));

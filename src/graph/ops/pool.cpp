@@ -27,7 +27,7 @@ Types global_type(const Node& node) {
 
 te::Tensor over_windows(const Node& node, const te::Tensor& x, const Window& window, Reduce reduce) {
   return reduce_over(
-      reduce, shape_exprs(output_shape(node)), reduce_axes({window.kernel.begin(), window.kernel.end()}),
+      reduce, size_exprs(output_shape(node)), reduce_axes({window.kernel.begin(), window.kernel.end()}),
       [&](const Indices& i, const Indices& k) {
         Indices at{i[0], i[1]};
         for (size_t d = 0; d < window.n_dims(); ++d)
@@ -46,12 +46,12 @@ Tensors max_pool(const Node& node, std::span<const te::Tensor> in) {
 // Elements that the window at `o` averages in dim d: those inside of the input, or with count_include_pad inside of
 // the stated padding.
 Expr taps(const Window& window, size_t d, const Expr& o, bool include_pad) {
-  const int64_t low = include_pad ? -window.before[d] : 0;
-  const int64_t high = window.input[d].value() + (include_pad ? window.stated_after[d] : 0);
-  const Expr start = o * Expr(window.strides[d]) - Expr(window.before[d]);
+  const Expr low = size_expr(include_pad ? 0 - window.before[d] : 0);
+  const Expr high = size_expr(window.input[d] + (include_pad ? window.stated_after[d] : 0));
+  const Expr start = o * Expr(window.strides[d]) - size_expr(window.before[d]);
   const Expr step = window.dilations[d];
-  const Expr first = max(floordiv(Expr(low) - start + step - Expr(1), step), Expr(0));
-  const Expr last = min(floordiv(Expr(high - 1) - start, step), Expr(window.kernel[d] - 1));
+  const Expr first = max(floordiv(low - start + step - Expr(1), step), Expr(0));
+  const Expr last = min(floordiv(high - Expr(1) - start, step), Expr(window.kernel[d] - 1));
   return last - first + Expr(1);
 }
 
@@ -65,8 +65,8 @@ Tensors average_pool(const Node& node, std::span<const te::Tensor> in) {
     int64_t fixed = 1;
     Expr varying;
     for (size_t d = 0; d < window.n_dims(); ++d) {
-      const bool inside =
-          window.after[d] <= (include_pad ? window.stated_after[d] : 0) && (include_pad || window.before[d] == 0);
+      const Dim counted = include_pad ? window.stated_after[d] : 0;
+      const bool inside = (counted - window.after[d]).min() >= 0 && (include_pad || window.before[d] == Dim(0));
       if (inside) {
         fixed *= window.kernel[d];
       } else {
@@ -83,7 +83,7 @@ std::vector<Expr> pixels(const te::Tensor& x) { return {x.shape().begin() + 2, x
 
 te::Tensor over_all(const Node& node, const te::Tensor& x, Reduce reduce) {
   return reduce_over(
-      reduce, shape_exprs(output_shape(node)), reduce_axes(pixels(x)),
+      reduce, size_exprs(output_shape(node)), reduce_axes(pixels(x)),
       [&](const Indices& i, const Indices& k) { return x(joined({i[0], i[1]}, k)); }, tensor_name(node));
 }
 
@@ -91,8 +91,8 @@ Tensors global_max(const Node& node, std::span<const te::Tensor> in) { return on
 
 Tensors global_average(const Node& node, std::span<const te::Tensor> in) {
   const te::Tensor sum = over_all(node, in[0], te::sum);
-  const double share = 1 / static_cast<double>(count_of(pixels(in[0])));
-  return one(map_output(node, [&](const Indices& i) { return sum(i) * constant(share, in[0].dtype()); }));
+  const Expr share = inverse_count(pixels(in[0]), in[0].dtype());
+  return one(map_output(node, [&](const Indices& i) { return sum(i) * share; }));
 }
 
 constexpr OpDef pooling(std::string_view name, ImageWork image, Infer infer, Compute compute) {

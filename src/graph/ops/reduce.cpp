@@ -41,7 +41,7 @@ te::Tensor over_axes(const Node& node, const te::Tensor& x, const std::vector<in
   std::vector<Expr> extents;
   for (const int64_t axis : axes) extents.push_back(x.dim(static_cast<int>(axis)));
   return reduce_over(
-      reduce, shape_exprs(output_shape(node)), reduce_axes(extents),
+      reduce, size_exprs(output_shape(node)), reduce_axes(extents),
       [&](const Indices& i, const Indices& reduced) {
         Indices at = i;
         for (size_t k = 0; k < axes.size(); ++k)
@@ -55,7 +55,7 @@ te::Tensor over_axes(const Node& node, const te::Tensor& x, const std::vector<in
 struct Kind {
   Expr (*source)(const Expr& x);
   Reduce reduce;
-  Expr (*finish)(const Expr& sum, int64_t count) = nullptr;  // a second step
+  Expr (*finish)(const Expr& sum, const Dim& count) = nullptr;  // a second step
 };
 
 Tensors reduce_as(const Kind& kind, const Node& node, std::span<const te::Tensor> in) {
@@ -64,8 +64,8 @@ Tensors reduce_as(const Kind& kind, const Node& node, std::span<const te::Tensor
       node, in[0], axes, kind.reduce, [&](const Indices& at, const Indices&) { return kind.source(in[0](at)); },
       tensor_name(node));
   if (!kind.finish) return one(result);
-  int64_t count = 1;
-  for (const int64_t axis : axes) count *= *as_int(in[0].dim(static_cast<int>(axis)));
+  Dim count = 1;
+  for (const int64_t axis : axes) count = count * shape_of(node, 0)[static_cast<size_t>(axis)];
   return one(map_output(node, [&](const Indices& i) { return kind.finish(result(i), count); }));
 }
 template <const Kind& K>
@@ -73,15 +73,29 @@ Tensors reduction(const Node& node, std::span<const te::Tensor> in) {
   return reduce_as(K, node, in);
 }
 
+// Of all elements of a small tensor.
+template <Dim (*F)(const Dim&, const Dim&)>
+std::optional<std::vector<Dim>> content(const Node& node) {
+  const auto all = content_of(*node.inputs[0]);
+  const auto axes = reduced_axes(node);
+  if (!all || all->empty() || !axes) return std::nullopt;
+  if (axes->size() != shape_of(node, 0).size()) return all;
+  Dim result = all->front();
+  for (size_t i = 1; i < all->size(); ++i) result = F(result, (*all)[i]);
+  return std::vector<Dim>{result};
+}
+
 Expr absolute(const Expr& x) { return x.dtype().is_float() ? math("abs", {x}) : max(x, constant(0, x.dtype()) - x); }
 Expr square(const Expr& x) { return x * x; }
-Expr over_count(const Expr& sum, int64_t count) {
-  return divide(sum, constant(static_cast<double>(count), sum.dtype()));
+Expr over_count(const Expr& sum, const Dim& count) {
+  if (!count.is_number())
+    return divide(sum, cast(sum.dtype(), sum.dtype().is_int() ? divisor_expr(count) : size_expr(count)));
+  return divide(sum, constant(static_cast<double>(count.value()), sum.dtype()));
 }
-Expr root(const Expr& sum, int64_t) {
+Expr root(const Expr& sum, const Dim&) {
   return sum.dtype().is_float() ? math("sqrt", {sum}) : cast(sum.dtype(), math("sqrt", {cast(kF64, sum)}));
 }
-Expr log_of(const Expr& sum, int64_t) { return math("log", {sum}); }
+Expr log_of(const Expr& sum, const Dim&) { return math("log", {sum}); }
 
 Expr unchanged(const Expr& x) { return x; }
 
@@ -96,11 +110,11 @@ constexpr Kind kSumSquare{square, te::sum};
 constexpr Kind kMeanSquare{square, te::sum, over_count};
 constexpr Kind kLogSum{unchanged, te::sum, log_of};
 
-// log Σ e^x = m + log Σ e^(x-m), m the maximum, so that nothing overflows.
+// log Σ e^x = m + log Σ e^(x-m), m the maximum, so that nothing overflows; NaN comes through in the sum.
 Tensors log_sum_exp(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const auto axes, reduced_axes(node));
-  const te::Tensor greatest =
-      over_axes(node, in[0], axes, te::max, [&](const Indices& at, const Indices&) { return in[0](at); }, "greatest");
+  const te::Tensor greatest = over_axes(
+      node, in[0], axes, te::ordered_max, [&](const Indices& at, const Indices&) { return in[0](at); }, "greatest");
   const te::Tensor sum = over_axes(
       node, in[0], axes, te::sum,
       [&](const Indices& at, const Indices& i) { return math("exp", {in[0](at) - greatest(i)}); }, tensor_name(node));
@@ -109,7 +123,10 @@ Tensors log_sum_exp(const Node& node, std::span<const te::Tensor> in) {
 
 Types arg_type(const Node& node) {
   FETTLE_TRY(const int64_t axis, axis_of(node, 0));
-  return one_type(kI64, reduced_shape(node, {axis}));
+  const Shape shape = reduced_shape(node, {axis});
+  note_not_negative(node, shape_of(node, 0)[static_cast<size_t>(axis)] - min(element_count(shape), 1),
+                    "elements to choose from");
+  return one_type(kI64, shape);
 }
 
 // The number next to x (f32, f64) towards minus (or plus) infinity; after the last of them NaN.
@@ -159,16 +176,16 @@ Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
 }
 
 constexpr ParamInput axes_param[] = {{1, "axes", kInts}};
-constexpr OpDef reducer(std::string_view name, Compute compute) {
-  return define(kReduction, name, {1, 2}, reduce_type, compute, {.params = axes_param});
+constexpr OpDef reducer(std::string_view name, Compute compute, Content content = nullptr) {
+  return define(kReduction, name, {1, 2}, reduce_type, compute, {.params = axes_param, .content = content});
 }
 
 constexpr OpDef defs[] = {
-    reducer("ReduceSum", reduction<kSum>),
+    reducer("ReduceSum", reduction<kSum>, content<operator+ >),
     reducer("ReduceMean", reduction<kMean>),
-    reducer("ReduceMax", reduction<kMax>),
-    reducer("ReduceMin", reduction<kMin>),
-    reducer("ReduceProd", reduction<kProd>),
+    reducer("ReduceMax", reduction<kMax>, content<fettle::max>),
+    reducer("ReduceMin", reduction<kMin>, content<fettle::min>),
+    reducer("ReduceProd", reduction<kProd>, content<operator*>),
     reducer("ReduceL1", reduction<kL1>),
     reducer("ReduceL2", reduction<kL2>),
     reducer("ReduceSumSquare", reduction<kSumSquare>),

@@ -1,9 +1,10 @@
-// Resize: nearest and linear.
+// Resize: nearest, linear and cubic.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -14,56 +15,134 @@ namespace {
 
 using namespace ops;
 
+/// A scale, of output over input: a number, a ratio of whole numbers, or both. Of an open extent that keeps the aspect
+/// ratio it is the least or the greatest of several ratios.
+struct Scale {
+  struct Ratio {
+    Dim out, in;
+  };
+  std::optional<double> number;
+  std::vector<Ratio> ratios;  // one: the scale is that, exactly
+  bool is_least = false;      // of several ratios, or the greatest
+
+  bool is_one() const { return number ? *number == 1 : ratios.size() == 1 && ratios[0].out == ratios[0].in; }
+  Expr expr() const {
+    if (number) return constant(*number, kF32);
+    Expr scale;
+    for (const Ratio& ratio : ratios) {
+      const Expr next = cast(kF32, size_expr(ratio.out)) / cast(kF32, divisor_expr(ratio.in));
+      scale = !scale ? next : is_least ? min(scale, next) : max(scale, next);
+    }
+    return scale;
+  }
+};
+
 struct Resized {
   Shape output;
-  std::vector<double> scales;  // output over input, one a dim
+  std::vector<Scale> scales;  // one a dim
 };
+
+/// A number that f32 has as a ratio of whole numbers; nothing for what is too small for that.
+std::optional<Scale::Ratio> ratio_of(double scale) {
+  int exponent = 0;
+  const double fraction = std::frexp(scale, &exponent);  // scale = fraction * 2^exponent
+  auto times = static_cast<int64_t>(std::ldexp(fraction, std::numeric_limits<float>::digits));
+  int shift = std::numeric_limits<float>::digits - exponent;
+  while (shift > 0 && times % 2 == 0) {
+    times /= 2;
+    --shift;
+  }
+  if (std::ldexp(static_cast<double>(times), -shift) != scale || shift > 38 || shift < 0) return {};
+  return Scale::Ratio{times, int64_t{1} << shift};
+}
+
+// In the larger of an output index and an input's extent times one of these, f32 still counts.
+constexpr int64_t kSmallRatio = 1024;
+
+Result<Resized> resized_by_scales(const Node& node, Resized r, const std::vector<int64_t>& axes,
+                                  const std::vector<double>& scales) {
+  if (scales.size() != axes.size()) return bad_attribute(node, "scales must have one element a dim");
+  for (size_t k = 0; k < axes.size(); ++k) {
+    const auto d = static_cast<size_t>(axes[k]);
+    const double scale = scales[k];
+    if (!(scale > 0) || scale > 1e6) return bad_attribute(node, fmt::format("a scale of {}", scale));
+    const Dim in = r.output[d];
+    r.scales[d].number = scale;
+    if (in.is_number()) {
+      r.output[d] = static_cast<int64_t>(std::floor(static_cast<double>(in.value()) * scale));
+      continue;
+    }
+    const auto ratio = ratio_of(scale);
+    if (!ratio) return not_known(node, fmt::format("Resize by {}: the extent {} must be fixed", scale, in.to_string()));
+    r.output[d] = floordiv(in * ratio->out, ratio->in);
+    if (std::max(ratio->out.value(), ratio->in.value()) <= kSmallRatio) r.scales[d].ratios = {*ratio};
+  }
+  return r;
+}
+
+Result<Resized> resized_to_sizes(const Node& node, Resized r, const std::vector<int64_t>& axes, const Shape& sizes) {
+  if (sizes.size() != axes.size()) return bad_attribute(node, "neither scales nor sizes fit the input");
+  const std::string policy = node.attrs.get_string("keep_aspect_ratio_policy", "stretch");
+  const bool is_least = policy == "not_larger";
+  Scale common{.number = std::nullopt, .ratios = {}, .is_least = is_least};
+  for (size_t k = 0; k < axes.size(); ++k) {
+    const Dim& in = r.output[static_cast<size_t>(axes[k])];
+    if (sizes[k] == in) {
+      common.ratios.push_back({1, 1});
+      continue;
+    }
+    if (in.max() < 1 || sizes[k].max() < 0) return bad_attribute(node, "an extent is negative or zero");
+    note_not_negative(node, in - min(sizes[k], 1), "what is resized to given sizes");
+    common.ratios.push_back({sizes[k], in});
+  }
+  const Shape input = r.output;
+  for (size_t k = 0; k < axes.size(); ++k) {
+    const auto d = static_cast<size_t>(axes[k]);
+    if (policy != "not_larger" && policy != "not_smaller") {
+      r.scales[d].ratios = {common.ratios[k]};
+      r.output[d] = sizes[k];
+      continue;
+    }
+    // Rounded to the nearest: all extents are by the same scale what they were.
+    std::optional<Dim> out;
+    for (const auto& [to, from] : common.ratios) {
+      const Dim next = from == input[d] ? to : from == to ? input[d] : floordiv(input[d] * to * 2 + from, from * 2);
+      out = !out ? next : is_least ? min(*out, next) : max(*out, next);
+    }
+    r.scales[d] = common;
+    r.output[d] = *out;
+  }
+  // Numbers are scales by themselves.
+  for (const int64_t axis : axes) {
+    Scale& scale = r.scales[static_cast<size_t>(axis)];
+    const auto value = [](const Scale::Ratio& x) {
+      return static_cast<double>(x.out.value()) / static_cast<double>(x.in.value());
+    };
+    if (!std::ranges::all_of(scale.ratios, [](const auto& x) { return x.out.is_number() && x.in.is_number(); }))
+      continue;
+    for (const Scale::Ratio& ratio : scale.ratios)
+      scale.number = !scale.number ? value(ratio)
+                     : is_least    ? std::min(*scale.number, value(ratio))
+                                   : std::max(*scale.number, value(ratio));
+    scale.ratios.clear();
+  }
+  return r;
+}
 
 // Resize(x, roi, scales, sizes)
 Result<Resized> resized(const Node& node) {
   const Shape& in = shape_of(node, 0);
-  Resized r{in, std::vector<double>(in.size(), 1)};
+  Resized r{in, std::vector<Scale>(in.size(), Scale{.number = 1, .ratios = {}, .is_least = false})};
   std::vector<int64_t> axes = node.attrs.get_ints("axes");
   if (axes.empty()) axes = first_numbers(in.size());
   for (int64_t& axis : axes) {
     FETTLE_TRY(axis, positive_axis(node, axis, rank_of(node, 0)));
+    r.scales[static_cast<size_t>(axis)] = {};
   }
-  FETTLE_TRY(auto scales, floats_param(node, 2, "scales"));
-  if (scales && !scales->empty()) {
-    if (scales->size() != axes.size()) return bad_attribute(node, "scales must have one element a dim");
-    for (size_t k = 0; k < axes.size(); ++k) {
-      const auto d = static_cast<size_t>(axes[k]);
-      const double scale = (*scales)[k];
-      if (!(scale > 0) || scale > 1e6) return bad_attribute(node, fmt::format("a scale of {}", scale));
-      r.scales[d] = scale;
-      if (in[d].is_number())
-        r.output[d] = static_cast<int64_t>(std::floor(static_cast<double>(in[d].value()) * scale));
-      else if (scale == std::floor(scale))
-        r.output[d] = in[d] * static_cast<int64_t>(scale);
-      else
-        r.output[d] = Dim::symbol(fmt::format("floor({} * {})", in[d].to_string(), scale), 0);
-    }
-    return r;
-  }
-  FETTLE_TRY(const auto sizes, ints_param(node, 3, "sizes"));
-  if (!sizes || sizes->size() != axes.size()) return bad_attribute(node, "neither scales nor sizes fit the input");
-  const std::string policy = node.attrs.get_string("keep_aspect_ratio_policy", "stretch");
-  std::vector<double> ratios;
-  for (size_t k = 0; k < axes.size(); ++k) {
-    const Dim& extent = in[static_cast<size_t>(axes[k])];
-    if (!extent.is_number()) return not_known(node, "Resize to given sizes needs the input's shape");
-    if (extent.value() < 1 || (*sizes)[k] < 0) return bad_attribute(node, "an extent is negative or zero");
-    ratios.push_back(static_cast<double>((*sizes)[k]) / static_cast<double>(extent.value()));
-  }
-  const double common = policy == "not_larger"    ? *std::min_element(ratios.begin(), ratios.end())
-                        : policy == "not_smaller" ? *std::max_element(ratios.begin(), ratios.end())
-                                                  : 0;
-  for (size_t k = 0; k < axes.size(); ++k) {
-    const auto d = static_cast<size_t>(axes[k]);
-    r.scales[d] = common > 0 ? common : ratios[k];
-    r.output[d] = common > 0 ? Dim(std::lround(common * static_cast<double>(in[d].value()))) : Dim((*sizes)[k]);
-  }
-  return r;
+  FETTLE_TRY(const auto scales, floats_param(node, 2, "scales"));
+  if (scales && !scales->empty()) return resized_by_scales(node, std::move(r), axes, *scales);
+  FETTLE_TRY(const auto sizes, dims_param(node, 3, "sizes"));
+  return resized_to_sizes(node, std::move(r), axes, sizes.value_or(Shape()));
 }
 
 Types resize_type(const Node& node) {
@@ -83,13 +162,18 @@ Types resize_type(const Node& node) {
 // One dim that is resized.
 struct Resizing {
   std::string where, rounding;
-  double scale = 1;
-  int64_t in = 1, out = 1;
+  Scale scale;
+  Dim in = 1, out = 1;
+
+  bool is_fixed() const { return in.is_number() && out.is_number() && scale.number; }
 };
 
 // (times*i + plus) / over of output index i.
-struct Ratio {
-  int64_t times, plus, over;
+struct Place {
+  Dim times, plus, over;
+
+  bool is_fixed() const { return times.is_number() && plus.is_number() && over.is_number(); }
+  int64_t common() const { return std::gcd(std::gcd(times.value(), plus.value()), over.value()); }
 };
 
 /// Products of longer extents could overflow.
@@ -97,65 +181,112 @@ constexpr int64_t kMostExact = int64_t{1} << 28;
 
 // The place in the input of an output index, where the scale is a ratio of whole numbers: floats are off by their last
 // digit, which is another element where the place lies on one, or halfway between two.
-std::optional<Ratio> exact_place(const Resizing& r) {
-  const double extent = r.scale * static_cast<double>(r.in);  // of the output, before it is rounded down
-  if (std::abs(extent - static_cast<double>(r.out)) > 1e-9 * extent || std::max(r.in, r.out) > kMostExact) return {};
-  if (r.where == "asymmetric") return Ratio{r.in, 0, r.out};
-  if (r.where == "align_corners") return r.out == 1 ? Ratio{0, 0, 1} : Ratio{r.in - 1, 0, r.out - 1};
-  if (r.where == "pytorch_half_pixel" && r.out == 1) return Ratio{0, 0, 1};
-  return Ratio{2 * r.in, r.in - r.out, 2 * r.out};  // (i + 1/2) in/out - 1/2
+std::optional<Place> exact_place(const Resizing& r) {
+  Dim in = r.in, out = r.out;  // of which the scale is the ratio
+  if (r.is_fixed()) {
+    // Of the output, before it is rounded down.
+    const double extent = *r.scale.number * static_cast<double>(r.in.value());
+    if (std::abs(extent - static_cast<double>(r.out.value())) > 1e-9 * extent ||
+        std::max(r.in.value(), r.out.value()) > kMostExact)
+      return {};
+  } else {
+    if (r.scale.ratios.size() != 1) return {};
+    in = r.scale.ratios[0].in;
+    out = r.scale.ratios[0].out;
+  }
+  const Dim is_long = min(max(r.out - 1, 0), 1);  // 0: of one element
+  if (r.where == "asymmetric") return Place{in, 0, out};
+  if (r.where == "align_corners") {
+    // (in - 1) / (scale * in - 1)
+    if (exact_quotient(r.in * out, in) == r.out) return Place{(r.in - 1) * is_long, 0, max(r.out - 1, 1)};
+    return Place{(r.in - 1) * in * is_long, 0, max(r.in * out - in, 1)};
+  }
+  Place place{2 * in, in - out, 2 * out};  // (i + 1/2) in/out - 1/2
+  if (r.where == "pytorch_half_pixel") place = {place.times * is_long, place.plus * is_long, place.over};
+  // What rounding the extent down cuts off goes in halves.
+  if (r.where == "half_pixel_symmetric" && !r.is_fixed()) place.plus = place.plus + r.in * out - r.out * in;
+  return place;
 }
 
 // Products of what an index and an extent are stay below this.
 constexpr int64_t kExactInF32 = int64_t{1} << 24;
 
-bool fits_f32(const Ratio& r, int64_t out) { return std::max(r.over, r.times * out + std::abs(r.plus)) < kExactInF32; }
+bool fits_f32(const Place& r, const Dim& out) {
+  return r.is_fixed() && out.is_number() &&
+         std::max(r.over.value(), r.times.value() * out.value() + std::abs(r.plus.value())) < kExactInF32;
+}
+
+Expr over_number(const Expr& x, int64_t over) {
+  const bool is_power = (over & (over - 1)) == 0;
+  return is_power ? x * constant(1 / static_cast<double>(over), kF32) : x / constant(static_cast<double>(over), kF32);
+}
+
+/// What half_pixel_symmetric adds.
+template <class T>
+T symmetric_offset(const T& in, const T& out, const T& scale, const T& one, const T& half) {
+  return in * half * (one - out / (scale * in)) - half;
+}
 
 // The place in the input, in f32, of output index i.
 Expr coordinate(const Resizing& r, const Expr& i) {
   const auto number = [](double v) { return constant(v, kF32); };
-  if (const auto exact = exact_place(r); exact && fits_f32(*exact, r.out)) {
-    const int64_t common = std::gcd(std::gcd(exact->times, exact->plus), exact->over);
-    const Expr x = cast(kF32, i * Expr(exact->times / common) + Expr(exact->plus / common));
-    const int64_t over = exact->over / common;
-    const bool is_power = (over & (over - 1)) == 0;
-    return is_power ? x * number(1 / static_cast<double>(over)) : x / number(static_cast<double>(over));
+  const auto exact = exact_place(r);
+  if (exact && exact->is_fixed() && (fits_f32(*exact, r.out) || !r.is_fixed())) {
+    const int64_t common = exact->common();
+    const Expr x = cast(kF32, i * Expr(exact->times.value() / common) + Expr(exact->plus.value() / common));
+    return over_number(x, exact->over.value() / common);
   }
+  if (exact && !r.is_fixed())
+    return cast(kF32, i * size_expr(exact->times) + size_expr(exact->plus)) / cast(kF32, divisor_expr(exact->over));
   const Expr x = cast(kF32, i);
-  if (r.where == "asymmetric") return x / number(r.scale);
-  if (r.where == "align_corners") {
-    const double extent = r.scale * static_cast<double>(r.in);
-    return extent == 1 ? number(0) : x * number(static_cast<double>(r.in - 1) / (extent - 1));
-  }
-  if (r.where == "pytorch_half_pixel" && r.out == 1) return number(0);
+  if (r.where == "asymmetric") return x / r.scale.expr();
+  if (r.where == "pytorch_half_pixel" && r.out == Dim(1)) return number(0);
   Expr offset = number(-0.5);
-  if (r.where == "half_pixel_symmetric") {
-    const double adjustment = static_cast<double>(r.out) / (r.scale * static_cast<double>(r.in));
-    offset = number(static_cast<double>(r.in) / 2 * (1 - adjustment) - 0.5);
+  if (r.is_fixed()) {
+    const auto in = static_cast<double>(r.in.value()), out = static_cast<double>(r.out.value());
+    const double scale = *r.scale.number, extent = scale * in;
+    if (r.where == "align_corners") return extent == 1 ? number(0) : x * number((in - 1) / (extent - 1));
+    if (r.where == "half_pixel_symmetric") offset = number(symmetric_offset(in, out, scale, 1.0, 0.5));
+  } else {
+    const Expr in = cast(kF32, divisor_expr(r.in)), out = cast(kF32, size_expr(r.out)), scale = r.scale.expr();
+    const Expr extent = scale * in, one = number(1);
+    if (r.where == "align_corners") return select(eq(extent, one), number(0), x * (in - one) / (extent - one));
+    if (r.where == "half_pixel_symmetric") offset = symmetric_offset(in, out, scale, one, number(0.5));
   }
-  return (x + number(0.5)) / number(r.scale) + offset;
+  const Expr place = (x + number(0.5)) / r.scale.expr() + offset;
+  if (r.where != "pytorch_half_pixel" || !may_equal(r.out, 1)) return place;
+  return select(eq(size_expr(r.out), Expr(1)), number(0), place);
 }
 
+// The last element.
+Expr last_of(const Resizing& r) { return size_expr(r.in - 1); }
+
 // The element at a place, or next to it by the rounding that is asked for.
-Expr rounded_place(const Resizing& r, Ratio place, const Expr& i) {
+Expr rounded_place(const Resizing& r, Place place, const Expr& i) {
   if (r.rounding == "ceil") {
-    place.plus += place.over - 1;
+    place.plus = place.plus + place.over - 1;
   } else if (r.rounding != "floor") {
     place = {2 * place.times, 2 * place.plus + place.over, 2 * place.over};
-    if (r.rounding == "round_prefer_floor") place.plus -= 1;
+    if (r.rounding == "round_prefer_floor") place.plus = place.plus - 1;
+  }
+  if (!place.is_fixed() || !r.is_fixed()) {
+    const Expr whole = floordiv(i * size_expr(place.times) + size_expr(place.plus), divisor_expr(place.over));
+    return clamp(whole, Expr(0), last_of(r));
   }
   // What its factors have in common makes no difference, and no remainder.
-  if (const int64_t common = std::gcd(place.times, place.over); common > 1)
-    place = {place.times / common, floordiv_int(place.plus, common), place.over / common};
-  const Expr index = i * Expr(place.times) + Expr(place.plus);
-  const auto at = [&](int64_t x) { return floordiv_int(x * place.times + place.plus, place.over); };
+  int64_t times = place.times.value(), plus = place.plus.value(), over = place.over.value();
+  const int64_t common = std::gcd(times, over);
+  times /= common;
+  plus = floordiv_int(plus, common);
+  over /= common;
+  const Expr index = i * Expr(times) + Expr(plus);
+  const auto at = [&](int64_t x) { return floordiv_int(x * times + plus, over); };
   // Lanes are known to lie near each other where the quotient is a shift or that of the index itself.
-  const bool is_power = (place.over & (place.over - 1)) == 0, is_plain = place.times == 1 && place.plus == 0;
-  const Expr whole =
-      is_power || is_plain || !fits_f32(place, r.out)
-          ? floordiv(index, Expr(place.over))
-          : cast(kI64, math("floor", {cast(kF32, index) / constant(static_cast<double>(place.over), kF32)}));
-  return at(0) >= 0 && at(r.out - 1) < r.in ? whole : clamp(whole, Expr(0), Expr(r.in - 1));
+  const bool is_power = (over & (over - 1)) == 0, is_plain = times == 1 && plus == 0;
+  const Expr whole = is_power || is_plain || !fits_f32({times, plus, over}, r.out)
+                         ? floordiv(index, Expr(over))
+                         : cast(kI64, math("floor", {cast(kF32, index) / constant(static_cast<double>(over), kF32)}));
+  return at(0) >= 0 && at(r.out.value() - 1) < r.in.value() ? whole : clamp(whole, Expr(0), last_of(r));
 }
 
 Expr nearest_index(const Resizing& r, const Expr& i) {
@@ -165,7 +296,7 @@ Expr nearest_index(const Resizing& r, const Expr& i) {
                        : r.rounding == "ceil"              ? math("ceil", {x})
                        : r.rounding == "round_prefer_ceil" ? math("floor", {x + half})
                                                            : math("ceil", {x - half});
-  return clamp(cast(kI64, rounded), Expr(0), Expr(r.in - 1));
+  return clamp(cast(kI64, rounded), Expr(0), last_of(r));
 }
 
 struct Tap {
@@ -177,7 +308,7 @@ std::vector<Tap> taps(const Node& node, const Resizing& r, const Expr& i) {
   const auto number = [](double v) { return constant(v, kF32); };
   const Expr x = coordinate(r, i), base = math("floor", {x}), t = x - base;
   const Expr first = cast(kI64, base);
-  const auto at = [&](int64_t offset) { return clamp(first + Expr(offset), Expr(0), Expr(r.in - 1)); };
+  const auto at = [&](int64_t offset) { return clamp(first + Expr(offset), Expr(0), last_of(r)); };
   if (node.attrs.get_string("mode", "nearest") == "linear") return {{at(0), number(1) - t}, {at(1), t}};
   const double a = node.attrs.get_float("cubic_coeff_a", -0.75);
   const auto near = [&](const Expr& d) { return ((d * number(a + 2) - number(a + 3)) * d) * d + number(1); };
@@ -189,8 +320,9 @@ std::vector<Tap> taps(const Node& node, const Resizing& r, const Expr& i) {
 
 Tensors resize(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const Resized r, resized(node));
-  Resizing dim{node.attrs.get_string("coordinate_transformation_mode", "half_pixel"),
-               node.attrs.get_string("nearest_mode", "round_prefer_floor")};
+  Resizing dim{.where = node.attrs.get_string("coordinate_transformation_mode", "half_pixel"),
+               .rounding = node.attrs.get_string("nearest_mode", "round_prefer_floor"),
+               .scale = {}};
   const bool nearest = node.attrs.get_string("mode", "nearest") == "nearest";
   const DType dtype = in[0].dtype();
   return one(map_output(node, [&](const Indices& i) {
@@ -198,9 +330,9 @@ Tensors resize(const Node& node, std::span<const te::Tensor> in) {
     std::vector<std::pair<size_t, std::vector<Tap>>> blended;
     for (size_t d = 0; d < i.size(); ++d) {
       dim.scale = r.scales[d];
-      dim.in = *as_int(in[0].shape()[d]);
-      dim.out = output_shape(node)[d].value();
-      if (dim.scale == 1 && dim.in == dim.out) continue;
+      dim.in = shape_of(node, 0)[d];
+      dim.out = output_shape(node)[d];
+      if (dim.out == Dim(0) || (dim.in == dim.out && dim.scale.is_one())) continue;
       if (nearest)
         at[d] = nearest_index(dim, i[d]);
       else

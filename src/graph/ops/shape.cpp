@@ -52,9 +52,11 @@ Types reshape_type(const Node& node) {
     if (known.is_number() && !may_divide(known.value(), total))
       return bad_types(node, fmt::format("{} cannot become {}", to_string(in), to_string(*stated)));
     shape[*inferred] = floordiv(total, known);
+    note_equal(node, shape[*inferred] * known, total, "the shape with -1");
   }
   if (!may_equal(element_count(in), element_count(shape)))
     return bad_types(node, fmt::format("{} cannot become {}", to_string(in), to_string(shape)));
+  if (!inferred) note_equal(node, element_count(in), element_count(shape), "numbers of elements");
   return same_dtype(node, std::move(shape));
 }
 
@@ -77,8 +79,11 @@ Types squeeze_type(const Node& node) {
     FETTLE_TRY(axes, positive_axes(node, *given, rank_of(node, 0)));
   } else {
     for (size_t d = 0; d < in.size(); ++d) {
-      if (!in[d].is_number()) return not_known(node, "Squeeze of all dims of extent 1 needs them to be known");
-      if (in[d] == Dim(1)) axes.push_back(static_cast<int64_t>(d));
+      if (in[d] == Dim(1))
+        axes.push_back(static_cast<int64_t>(d));
+      else if (may_equal(in[d], 1))
+        return not_known(node, fmt::format("Squeeze without axes: dim {} of {} must be fixed, or never 1", d,
+                                           to_string(in)));
     }
   }
   Shape shape;
@@ -87,6 +92,8 @@ Types squeeze_type(const Node& node) {
       shape.push_back(in[d]);
     else if (!may_equal(in[d], 1))
       return bad_types(node, fmt::format("dim {} of {} is not 1", d, to_string(in)));
+    else
+      note_equal(node, in[d], 1, "an extent that is squeezed");
   }
   return same_dtype(node, std::move(shape));
 }
@@ -101,17 +108,18 @@ Types unsqueeze_type(const Node& node) {
 }
 
 Tensors same_elements(const Node& node, std::span<const te::Tensor> in) {
-  const auto from = *static_shape(shape_of(node, 0)), to = *static_shape(output_shape(node));
-  return one(map_output(node, [&](const Indices& i) { return in[0](reshape_indices(from, to, i)); }));
+  return one(map_output(node, [&](const Indices& i) {
+    return in[0](reshape_indices(shape_of(node, 0), output_shape(node), i));
+  }));
 }
 
 std::optional<std::vector<View>> reshape_outputs(const Node& node, const View& input) {
-  const auto view = reshaped_view(node.input(0)->extents(), input, node.output()->extents());
+  const auto view = reshaped_view(node.input(0)->shape(), input, node.output()->shape());
   if (!view) return {};
   return {{*view}};
 }
 std::optional<View> reshape_input(const Node& node, const View& output) {
-  return reshaped_view(node.output()->extents(), output, node.input(0)->extents());
+  return reshaped_view(node.output()->shape(), output, node.input(0)->shape());
 }
 
 std::optional<std::vector<Dim>> same_content(const Node& node) {
@@ -153,7 +161,7 @@ Tensors shape_compute(const Node& node, std::span<const te::Tensor>) {
   return one(map_output(node, [&](const Indices& i) {
     Expr value = 0;
     for (size_t d = dims.size(); d-- > 0;)
-      value = select(eq(i[0], Expr(static_cast<int64_t>(d))), Expr(dims[d].value()), value);
+      value = select(eq(i[0], Expr(static_cast<int64_t>(d))), size_expr(dims[d]), value);
     return value;
   }));
 }
@@ -162,8 +170,7 @@ std::optional<std::vector<Dim>> size_content(const Node& node) {
   return std::vector<Dim>{element_count(shape_of(node, 0))};
 }
 Tensors size_compute(const Node& node, std::span<const te::Tensor>) {
-  const int64_t count = element_count(shape_of(node, 0)).value();
-  return one(map_output(node, [&](const Indices&) { return Expr(count); }));
+  return one(map_output(node, [&](const Indices&) { return size_expr(element_count(shape_of(node, 0))); }));
 }
 
 constexpr ParamInput shape_param[] = {{1, "shape", kInts}};

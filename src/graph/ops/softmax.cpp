@@ -13,7 +13,8 @@ Types softmax_type(const Node& node) {
   return same_type(node);
 }
 
-//   greatest = max(x), total = sum(exp(x - greatest)), y = exp(x - greatest) / total
+//   greatest = ordered_max(x), total = sum(exp(x - greatest)), y = exp(x - greatest) / total
+// A row with NaN is NaN all over by its sum, so that the maximum need not be.
 // over one axis, or with `coerced` (opsets before 13) over all from `axis` on.
 template <bool Log>
 Tensors softmax(const Node& node, std::span<const te::Tensor> in) {
@@ -28,7 +29,7 @@ Tensors softmax(const Node& node, std::span<const te::Tensor> in) {
   const std::vector<te::ReduceAxis> axes = reduce_axes({x.shape().begin() + axis, x.shape().begin() + end});
   const auto over_row = [&](Reduce reduce, const std::function<Expr(const Indices& at, const Indices& row)>& element,
                             const char* name) {
-    return reduce_over(
+    return reduce_row(
         reduce, outer(x.shape()), axes,
         [&](const Indices& row, const Indices& inner) {
           Indices at = row;
@@ -38,7 +39,7 @@ Tensors softmax(const Node& node, std::span<const te::Tensor> in) {
         name);
   };
   const te::Tensor greatest =
-      over_row(te::max, [&](const Indices& at, const Indices&) { return x(at); }, "softmax_max");
+      over_row(te::ordered_max, [&](const Indices& at, const Indices&) { return x(at); }, "softmax_max");
   const auto shifted_exp = [&](const Indices& at, const Indices& row) { return math("exp", {x(at) - greatest(row)}); };
   if (Log) {
     const te::Tensor total = over_row(te::sum, shifted_exp, "softmax_sum");

@@ -74,19 +74,37 @@ Types cast_type(const Node& node) {
 }
 Types cast_like_type(const Node& node) { return one_type(dtype_of(node, 1), shape_of(node, 0)); }
 
+std::optional<std::vector<Dim>> negative_content(const Node& node) {
+  auto all = content_of(*node.inputs[0]);
+  if (all)
+    for (Dim& d : *all) d = 0 - d;
+  return all;
+}
+std::optional<std::vector<Dim>> negated_content(const Node& node) {
+  auto all = content_of(*node.inputs[0]);
+  if (all)
+    for (Dim& d : *all) d = 1 - d;
+  return all;
+}
+// Of integers, which rounding leaves alone.
+std::optional<std::vector<Dim>> same_content(const Node& node) { return content_of(*node.inputs[0]); }
 std::optional<std::vector<Dim>> cast_content(const Node& node) {
   const auto to = data_type(node, node.attrs.get_int("to", 0));
-  return to && to->is_int() && to->bits >= 32 && dtype_of(node, 0).is_int() ? content_of(*node.inputs[0])
-                                                                            : std::nullopt;
+  const bool is_whole = dtype_of(node, 0).is_int() || dtype_of(node, 0).is_bool();
+  return to && to->is_int() && to->bits >= 32 && is_whole ? content_of(*node.inputs[0]) : std::nullopt;
 }
 
+constexpr OpDef with_content(OpDef op, Content content) {
+  op.content = content;
+  return op;
+}
 constexpr OpDef defs[] = {
     unary<absolute>("Abs"),
-    unary<negate>("Neg"),
+    with_content(unary<negate>("Neg"), negative_content),
     unary<sign>("Sign"),
-    unary<rounded<"floor">>("Floor"),
-    unary<rounded<"ceil">>("Ceil"),
-    unary<rounded<"round">>("Round"),
+    with_content(unary<rounded<"floor">>("Floor"), same_content),
+    with_content(unary<rounded<"ceil">>("Ceil"), same_content),
+    with_content(unary<rounded<"round">>("Round"), same_content),
     unary<math_of<"sqrt">>("Sqrt"),
     unary<reciprocal>("Reciprocal"),
     unary<math_of<"exp">>("Exp"),
@@ -101,7 +119,7 @@ constexpr OpDef defs[] = {
     unary<acosh_of>("Acosh"),
     unary<atanh_of>("Atanh"),
     unary<math_of<"erf">>("Erf"),
-    unary<logical_negation>("Not"),
+    with_content(unary<logical_negation>("Not"), negated_content),
     unary<bitwise_not>("BitwiseNot", bits_type),
     unary<is_nan>("IsNaN", bool_type),
     unary<is_inf>("IsInf", bool_type),

@@ -24,7 +24,7 @@ std::optional<Sibling> open_sibling(const Graph& graph, Node* node) {
   if (!node->op->weights) return {};
   const bool takes_bias = node->op->weights->takes_bias;
   Sibling s{.product = node, .weights = node->input(1), .bias = node->input(2), .result = node->output()};
-  if (!s.weights->is_constant() || !node->output()->is_static()) return {};
+  if (!s.weights->is_constant()) return {};
   if (takes_bias ? node->attrs.get_int("group", 1) != 1 : s.weights->rank() != 2 || node->input(0)->rank() < 2)
     return {};
   if (s.bias && !s.bias->is_constant()) return {};

@@ -21,7 +21,7 @@ std::optional<int64_t> counts_up(const Value* value) {
 // cast(i[…, 1] == [0, 1, …, n-1]) @ w → w[i]. An index outside finds a row of zeros, which is put below w: Gather takes
 // -1 for the last row, and n is the last row.
 bool one_hot_product(Graph& graph, Node* node) {
-  if (!is(node, "MatMul") || !node->output()->is_static()) return false;
+  if (!is(node, "MatMul")) return false;
   Value* w = node->input(1);
   const Node* cast = made_by(node->input(0), "Cast");
   const Node* equal = cast ? made_by(cast->input(0), "Equal") : nullptr;
@@ -30,13 +30,13 @@ bool one_hot_product(Graph& graph, Node* node) {
   if (!found || *counts_up(found->first) != w->extent(0)) return false;
   Value* index = found->second;
   const int64_t n = w->extent(0), width = w->extent(1);
-  if (index->is_constant() || index->rank() != equal->output()->rank() || index->extent(-1) != 1) return false;
+  if (index->is_constant() || index->rank() != equal->output()->rank() || !(index->shape().back() == Dim(1))) return false;
 
   auto table = make_tensor(w->dtype(), {n + 1, width});
   if (!table) return false;
   std::memcpy(table->bytes.get(), w->constant->bytes.get(), static_cast<size_t>(w->constant->size_bytes));
   Value* rows = graph.add_constant(w->name, std::move(*table).finish());
-  std::vector<int64_t> shape = index->extents();
+  Shape shape = index->shape();
   shape.pop_back();
   index = reshaped_value(graph, equal, index, shape);
   Attrs bounds{{"min", -1.0}, {"max", static_cast<double>(n)}};
@@ -49,7 +49,7 @@ bool one_hot_product(Graph& graph, Node* node) {
 
 // f(table[i], c) → f(table, c)[i], where c does not vary with i: the work is done once, when the model is compiled.
 bool into_table(Graph& graph, Node* node) {
-  if (!is_pointwise(node) || !node->output()->is_static()) return false;
+  if (!is_pointwise(node)) return false;
   for (Value* looked_up : node->inputs) {
     const Node* gather = made_only_for_us(graph, looked_up, "Gather");
     if (!gather || !gather->input(0)->is_constant()) continue;
@@ -58,7 +58,7 @@ bool into_table(Graph& graph, Node* node) {
     const auto before = static_cast<size_t>(axis < 0 ? axis + rank : axis);
     const auto indices = static_cast<size_t>(gather->input(1)->rank());
     if (looked_up->shape() != node->output()->shape() ||
-        element_count(table->shape()).value() > element_count(looked_up->shape()).value())
+        element_count(table->shape()).typical() > element_count(looked_up->shape()).typical())
       continue;
     std::vector<Value*> inputs;
     for (Value* operand : node->inputs) {

@@ -12,4 +12,7 @@ bool can_fold(const Node& node, int64_t max_bytes);
 /// element type that the executor lacks) stay; the result says whether the node is gone.
 Result<bool> fold_node(Graph& graph, Node* node, const PassContext& context);
 
+/// A small output, of integers or truth values, that is known from the operator's rule alone.
+std::optional<std::vector<Dim>> known_content(const Node& node);
+
 }  // namespace fettle::passes

@@ -3,23 +3,22 @@
 #include <algorithm>
 
 #include "graph/control.h"
-#include "graph/op.h"
+#include "graph/op_util.h"
 #include "graph/passes/fold_node.h"
 #include "graph/passes/lower_recurrent.h"
 #include "graph/passes/lower_scan.h"
 #include "graph/passes/passes.h"
 
 namespace fettle::passes {
-namespace {
 
 // Contents beyond this are no shape arithmetic.
 constexpr size_t kMaxContent = 64;
 
-// A small integer output that is known from the operator's rule alone.
 std::optional<std::vector<Dim>> known_content(const Node& node) {
   const Value& output = *node.outputs[0];
   if (!node.op->content || node.outputs.size() != 1 || !output.is_static() || output.rank() > 1) return std::nullopt;
-  if (!output.dtype().is_int() || output.dtype().bits < 32) return std::nullopt;
+  const DType dtype = output.dtype();
+  if (!dtype.is_bool() && (!dtype.is_int() || dtype.bits < 32)) return std::nullopt;
   auto content = node.op->content(node);
   if (!content || content->size() > kMaxContent) return std::nullopt;
   const Dim count = element_count(output.shape());
@@ -29,10 +28,14 @@ std::optional<std::vector<Dim>> known_content(const Node& node) {
   return content;
 }
 
+namespace {
+
 Result<ConstantTensor> to_constant(const Value& value, const std::vector<int64_t>& numbers) {
   FETTLE_TRY(TensorBuilder tensor, make_tensor(value.dtype(), value.extents()));
   for (size_t i = 0; i < numbers.size(); ++i) {
-    if (value.dtype().bits == 64)
+    if (value.dtype().is_bool())
+      tensor.elems<uint8_t>()[i] = numbers[i] != 0;
+    else if (value.dtype().bits == 64)
       tensor.elems<int64_t>()[i] = numbers[i];
     else
       tensor.elems<int32_t>()[i] = static_cast<int32_t>(numbers[i]);
@@ -64,8 +67,12 @@ void settle_params(Graph& graph, Node* node) {
   for (const ParamInput& param : node->op->params) {
     const auto i = static_cast<size_t>(param.index);
     const Value* input = node->input(i);
-    if (!input || !input->is_constant()) continue;
-    auto value = as_attribute(*input->constant, param.kind);
+    if (!input) continue;
+    std::optional<AttrValue> value;
+    if (input->is_constant())
+      value = as_attribute(*input->constant, param.kind);
+    else if (input->content && (param.kind == ParamInput::Kind::kInts || param.kind == ParamInput::Kind::kInt))
+      value = dims_attr(*input->content);
     if (!value) continue;
     node->attrs.set(std::string(param.attr), std::move(*value));
     graph.set_input(node, i, nullptr);
@@ -90,6 +97,15 @@ void type_inputs(const Node& node) {
       if (i >= captured.first) input->content = node.inputs[i]->content;
     }
   }
+}
+
+// How often body i runs at most, as far as sizes tell: 1 where they do not.
+Dim runs_of_body(const Node& node, size_t i) {
+  const Value* value = is_loop(node) ? LoopParts(node).limit() : node.inputs[0];
+  const auto content = value ? ops::content_of(*value) : std::nullopt;
+  if (!content || content->size() != 1) return 1;
+  if (is_loop(node)) return max(content->front(), 0);
+  return i == 0 ? content->front() : 1 - content->front();
 }
 
 Result<> infer_node(Graph& graph, Node* node, const PassContext& context);
@@ -140,9 +156,10 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
     }
     settle_captured(graph, node);
     type_inputs(*node);
-    for (const auto& body : node->bodies) {
-      FETTLE_TRY_VOID(infer_graph(*body, context));
-      body->sort();
+    for (size_t i = 0; i < node->bodies.size(); ++i) {
+      const ops::BodyCheckScope checks(runs_of_body(*node, i));
+      FETTLE_TRY_VOID(infer_graph(*node->bodies[i], context));
+      node->bodies[i]->sort();
     }
     settle_captured(graph, node);
   }
@@ -157,6 +174,7 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
       }
     }
     node->outputs[i]->type = std::move(types[i]);
+    for (const Dim& dim : node->outputs[i]->shape()) ops::note_not_negative(*node, dim, "an extent");
   }
   if (auto content = known_content(*node)) {
     Value* output = node->outputs[0];
@@ -183,6 +201,9 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
 
 }  // namespace
 
-Result<> infer_shapes(Graph& graph, const PassContext& context) { return infer_graph(graph, context); }
+Result<> infer_shapes(Graph& graph, const PassContext& context) {
+  const ops::SizeCheckScope checks(graph);
+  return infer_graph(graph, context);
+}
 
 }  // namespace fettle::passes

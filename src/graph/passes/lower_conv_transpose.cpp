@@ -11,7 +11,7 @@ constexpr int64_t kFewChannels = 8;
 
 /// The side of the square windows, where they lie side by side and each covers a block of the output; else 0.
 int64_t block_side(const Node* node) {
-  if (!is(node, "ConvTranspose") || !node->output()->is_static() || node->output()->rank() != 4) return 0;
+  if (!is(node, "ConvTranspose") || node->output()->rank() != 4) return 0;
   const Value *x = node->input(0), *w = node->input(1), *y = node->output();
   if (!w->is_constant() || (node->input(2) && !node->input(2)->is_constant())) return 0;
   const int64_t side = w->extent(2);
@@ -19,7 +19,7 @@ int64_t block_side(const Node* node) {
   for (size_t d = 0; d < 2; ++d) {
     if (node->attrs.get_ints("strides", {1, 1})[d] != side || node->attrs.get_ints("dilations", {1, 1})[d] != 1)
       return 0;
-    if (y->extent(static_cast<int>(d) + 2) != x->extent(static_cast<int>(d) + 2) * side) return 0;
+    if (!(y->shape()[d + 2] == x->shape()[d + 2] * side)) return 0;
   }
   for (const char* name : {"pads", "output_padding", "output_shape"})
     for (int64_t value : node->attrs.get_ints(name, {}))
@@ -27,17 +27,21 @@ int64_t block_side(const Node* node) {
   return node->attrs.get_string("auto_pad", "NOTSET") == "NOTSET" ? side : 0;
 }
 
-/// What its output lacks in each spatial dim to be a multiple of the stride; empty where it lacks nothing, or does not
-/// fall into phases.
+/// What its output lacks in each spatial dim to be a multiple of the stride; empty where it lacks nothing, does not
+/// fall into phases, or lacks more or less by its sizes.
 std::vector<int64_t> missing_of_phases(const Node* node) {
-  if (!is(node, "ConvTranspose") || !node->output()->is_static()) return {};
+  if (!is(node, "ConvTranspose")) return {};
   if (node->attrs.get_string("auto_pad", "NOTSET") != "NOTSET" || node->attrs.has("output_shape")) return {};
   for (int64_t dilation : node->attrs.get_ints("dilations", {}))
     if (dilation != 1) return {};
   const std::vector<int64_t> strides = node->attrs.get_ints("strides", {});
   std::vector<int64_t> missing;
-  for (size_t d = 0; d < strides.size(); ++d)
-    missing.push_back((strides[d] - node->output()->extent(static_cast<int>(d) + 2) % strides[d]) % strides[d]);
+  for (size_t d = 0; d < strides.size(); ++d) {
+    const Dim& extent = node->output()->shape()[d + 2];
+    const Dim lacks = ceildiv(extent, strides[d]) * strides[d] - extent;
+    if (!lacks.is_number()) return {};
+    missing.push_back(lacks.value());
+  }
   return std::ranges::any_of(missing, [](int64_t n) { return n > 0; }) ? missing : std::vector<int64_t>();
 }
 
@@ -49,15 +53,16 @@ void complete_phases(Graph& graph, Node* node) {
   if (missing.empty()) return;
   Attrs attrs = node->attrs;
   std::vector<int64_t> padding = attrs.get_ints("output_padding", std::vector<int64_t>(missing.size(), 0));
-  std::vector<int64_t> axes, starts, ends;
+  std::vector<int64_t> axes, starts;
+  std::vector<Dim> ends;
   for (size_t d = 0; d < missing.size(); ++d) {
     padding[d] += missing[d];
     axes.push_back(static_cast<int64_t>(d) + 2);
     starts.push_back(0);
-    ends.push_back(node->output()->extent(static_cast<int>(d) + 2));
+    ends.push_back(node->output()->shape()[d + 2]);
   }
   attrs.set("output_padding", padding);
-  Attrs slice{{"axes", axes}, {"starts", starts}, {"ends", ends}};
+  Attrs slice{{"axes", axes}, {"starts", starts}, {"ends", dims_attr(std::move(ends))}};
   Node* last = node;
   Node* made = insert(graph, node, "ConvTranspose", node->inputs, std::move(attrs));
   if (!made) return;

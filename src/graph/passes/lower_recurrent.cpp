@@ -221,6 +221,8 @@ class RecurrentLowering {
     for (size_t d = 0; fits && d < shape.size(); ++d) fits = may_equal(type.shape[d], shape[d]);
     if (!fits)
       return bad_types(layer_, fmt::format("{} is {} instead of {}", name, type.to_string(), wanted.to_string()));
+    for (size_t d = 0; d < shape.size(); ++d)
+      ops::note_equal(layer_, type.shape[d], shape[d], fmt::format("dim {} of {}", d, name));
     return {};
   }
 
@@ -229,14 +231,14 @@ class RecurrentLowering {
     if (!x.dtype().is_float() || x.rank() != 3)
       return bad_types(layer_, fmt::format("X is {}, not of rank 3 and floating point", x.type->to_string()));
     if (r.rank() != 3) return bad_types(layer_, fmt::format("R is {}, not of rank 3", r.type->to_string()));
-    if (!r.shape()[2].is_number())
+    const Dim& columns = r.shape()[2];
+    if (!columns.is_number() && !layer_.attrs.has("hidden_size"))
       return fail(ErrorCode::E604,
-                  fmt::format("{}: R is {}: the hidden size is not known", layer_.op->name, r.type->to_string()),
+                  fmt::format("{}: R is {}: the hidden size must be fixed", layer_.op->name, r.type->to_string()),
                   layer_.name);
-    hidden_ = r.shape()[2].value();
-    const int64_t stated = layer_.attrs.get_int("hidden_size", hidden_);
-    if (hidden_ < 1 || stated != hidden_)
-      return bad_attribute(layer_, fmt::format("hidden_size is {}, and R is {}", stated, r.type->to_string()));
+    hidden_ = layer_.attrs.get_int("hidden_size", columns.is_number() ? columns.value() : 0);
+    if (hidden_ < 1 || !may_equal(columns, hidden_))
+      return bad_attribute(layer_, fmt::format("hidden_size is {}, and R is {}", hidden_, r.type->to_string()));
     steps_ = x.shape()[batch_first_ ? 1 : 0];
     const Dim batch = x.shape()[batch_first_ ? 0 : 1], directions = static_cast<int64_t>(reverse_.size());
     const Dim gates = cell_.n_gates * hidden_;
@@ -258,7 +260,7 @@ class RecurrentLowering {
     for (const int64_t length : to_ints(*lengths_->constant)) {
       if (length < 0 || length > steps_.max())
         return bad_types(layer_, fmt::format("sequence_lens has {}, of {} steps", length, steps_.to_string()));
-      all = all && length == steps_.value();
+      all = all && Dim(length) == steps_;
     }
     if (all) lengths_ = nullptr;
     return {};

@@ -139,7 +139,18 @@ TEST(LowerRecurrent, RefusesInputsThatDoNotFit) {
   expect_says(error_of("LSTM", with(3, f32({1, 16}))), "E605", "B is f32[1, 16] instead of f32[1, 32]");
   expect_says(error_of("GRU", with(4, {kI64, {kBatch}})), "E605", "sequence_lens is i64[2] instead of i32[2]");
   expect_says(error_of("GRU", with(5, f32({2, kBatch, kHidden}))), "E605", "initial_h is f32[2, 2, 4]");
-  expect_says(error_of("LSTM", with(2, f32({1, 16, Dim::symbol("H")}))), "E604", "the hidden size is not known");
+}
+
+TEST(LowerRecurrent, AnOpenHiddenSizeIsTheAttribute) {
+  const auto open = [](bool is_stated) {
+    return [is_stated](Graph& graph, Node* layer) {
+      graph.set_input(layer, 2, graph.add_input("in", f32({1, 16, Dim::symbol("H")})));
+      layer->attrs.erase("hidden_size");
+      if (is_stated) layer->attrs.set("hidden_size", kHidden);
+    };
+  };
+  EXPECT_EQ(error_of("LSTM", open(true)), "");
+  expect_says(error_of("LSTM", open(false)), "E604", "the hidden size must be fixed");
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "graph/passes/fold_node.h"
+
 namespace fettle::passes {
 
 std::optional<ConstantTensor> exact_constant(std::span<const double> values, DType dtype, std::vector<int64_t> shape) {
@@ -20,8 +22,8 @@ std::vector<int64_t> permutation(const Node* node) {
   return node->attrs.get_ints("perm", perm);
 }
 
-Value* reshaped_value(Graph& graph, const Node* near, Value* value, const std::vector<int64_t>& shape) {
-  if (value->extents() == shape) return value;
+Value* reshaped_value(Graph& graph, const Node* near, Value* value, const Shape& shape) {
+  if (value->shape() == shape) return value;
   const Node* made = insert(graph, near, "Reshape", {value}, reshape_attrs(shape));
   return made ? made->output() : nullptr;
 }
@@ -37,6 +39,7 @@ Node* insert(Graph& graph, const Node* near, std::string_view op, std::vector<Va
     return nullptr;
   }
   node->outputs[0]->type = std::move(types->front());
+  node->outputs[0]->content = known_content(*node);
   node->provenance = near->provenance;
   return node;
 }

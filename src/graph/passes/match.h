@@ -72,11 +72,11 @@ std::optional<std::pair<Value*, Value*>> operands(const Node* node, const Wanted
 /// What a Transpose permutes by.
 std::vector<int64_t> permutation(const Node* node);
 /// The attributes of a Reshape to this shape.
-inline Attrs reshape_attrs(std::vector<int64_t> shape) {
-  return {{"allowzero", int64_t{1}}, {"shape", std::move(shape)}};
+inline Attrs reshape_attrs(Shape shape) {
+  return {{"allowzero", int64_t{1}}, {"shape", dims_attr(std::move(shape))}};
 }
 /// The value, or a Reshape of it; null where the rule does not allow one.
-Value* reshaped_value(Graph& graph, const Node* near, Value* value, const std::vector<int64_t>& shape);
+Value* reshaped_value(Graph& graph, const Node* near, Value* value, const Shape& shape);
 
 /// A new node of one output with the type that its operator infers, put in the place of `old`: users and provenance
 /// follow. The new node, or null where the rule does not allow it (nothing changes then).

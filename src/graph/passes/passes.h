@@ -11,6 +11,13 @@ namespace fettle::passes {
 /// E603 … E606 as the operators' rules say
 Result<> infer_shapes(Graph& graph, const PassContext& context);
 
+/// Sizes that a rule says are equal become one, and one that is its own minimum with a number is at most that:
+///   x[N] + y[M]                       →   x[N] + y[N]
+///   x[N, 768] + table[N min 512, 768]   →   x[N, 768] + table[N, 768], N <= 512
+///   x[N] + y[3]                       →   x[3] + y[3]
+/// The inputs' extents are still checked, when they are known.
+Result<> unify_sizes(Graph& graph, const PassContext& context);
+
 /// Constants that control flow hands to its bodies become constants of these, what bodies don't read goes, and what
 /// doesn't depend on a loop's iterations leaves it.
 ///   Loop(…, x) {body: (i, c, s, x) → s + exp(x)}   →   Loop(…, exp(x)) {body: (i, c, s, e) → s + e}

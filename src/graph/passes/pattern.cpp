@@ -70,10 +70,10 @@ void collect_factors(const Graph& graph, const Node* product, Factors& factors, 
 }
 
 Value* behind_same_elements(Value* value) {
-  while (value->producer && !value->is_constant() && value->is_static()) {
+  while (value->producer && !value->is_constant() && value->type) {
     const Node* node = value->producer;
-    if (!(node->op->is_reshape || is(node, "Expand")) || !node->input(0)->is_static() ||
-        element_count(node->input(0)->shape()).value() != element_count(value->shape()).value())
+    if (!(node->op->is_reshape || is(node, "Expand")) || !node->input(0)->type ||
+        !(element_count(node->input(0)->shape()) == element_count(value->shape())))
       break;
     value = node->input(0);
   }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "graph/passes/passes.h"
 
@@ -13,6 +14,7 @@ std::span<const GraphPass> graph_passes() {
   using namespace passes;
   static constexpr GraphPass list[] = {
       {"infer_shapes", infer_shapes, /*runs_on_bodies=*/true},
+      {"unify_sizes", unify_sizes, /*runs_on_bodies=*/true},
       {"drop_dead", drop_dead},
       {"fold_constants", fold_constants},
       {"settle_bodies", settle_bodies, /*runs_on_bodies=*/true},
@@ -91,19 +93,98 @@ Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64
   return {};
 }
 
-Result<> require_static(const Graph& graph) {
-  std::string unknown;
+Result<> refine_sizes(Graph& graph, const OpenSizes& sizes) {
+  std::map<std::string, Dim, std::less<>> open, refined;
   for (const Value* input : graph.inputs())
-    if (!input->is_static())
-      unknown += fmt::format("{}{} is {}", unknown.empty() ? "" : "; ", input->name, input->type->to_string());
-  if (!unknown.empty()) return fail(ErrorCode::E604, unknown);
-  for (const Node* node : graph.nodes())
-    for (const Value* output : node->outputs)
-      if (!output->is_static())
-        return fail(ErrorCode::E604,
-                    fmt::format("\"{}\" is {}", output->name, output->type ? output->type->to_string() : "not typed"),
-                    node->name);
+    for (const Dim& dim : input->shape())
+      if (!dim.symbol_name().empty()) open.emplace(dim.symbol_name(), dim);
+  for (const auto& [name, facts] : sizes) {
+    const auto found = open.find(name);
+    if (found == open.end()) {
+      std::string known;
+      for (const auto& [size, dim] : open) known += (known.empty() ? "" : ", ") + size;
+      return fail(ErrorCode::E704, fmt::format("there is no open size \"{}\"{}", name,
+                                               known.empty() ? "" : "; the open sizes are: " + known));
+    }
+    const Dim& dim = found->second;
+    const int64_t divisor = std::max<int64_t>(1, facts.divisor.value_or(dim.divisor()));
+    const int64_t least = std::max(dim.min(), ceildiv(Dim(facts.min.value_or(dim.min())), divisor).value() * divisor);
+    const int64_t most = std::min(dim.max(), floordiv(Dim(facts.max.value_or(dim.max())), divisor).value() * divisor);
+    if (least > most)
+      return fail(ErrorCode::E705, fmt::format("no size in {} to {} is a multiple of {}", facts.min.value_or(dim.min()),
+                                               facts.max.value_or(dim.max()), divisor),
+                  name);
+    const Dim narrow = Dim::symbol(name, least, most, divisor, facts.typical.value_or(dim.typical()));
+    refined.emplace(name, least == most ? Dim(least) : narrow);
+  }
+  for (Value* input : graph.inputs())
+    for (Dim& dim : input->type->shape)
+      if (const auto found = refined.find(dim.symbol_name()); found != refined.end()) dim = found->second;
   return {};
+}
+
+Result<> declare_states(Graph& graph, const std::map<std::string, std::string>& inputs_of_outputs) {
+  for (const auto& [output_name, input_name] : inputs_of_outputs) {
+    GraphState state{.input = graph.find_input(input_name)};
+    const auto output = std::ranges::find(graph.outputs(), output_name, &GraphOutput::name);
+    if (!state.input || output == graph.outputs().end())
+      return fail(ErrorCode::E704, fmt::format("there is no {} \"{}\" to be a state", state.input ? "output" : "input",
+                                               state.input ? output_name : input_name));
+    for (const GraphState& other : graph.states())
+      if (other.input == state.input) return fail(ErrorCode::E704, "two states begin with it", input_name);
+    state.output = static_cast<int>(output - graph.outputs().begin());
+    const TensorType &before = *state.input->type, &after = *output->value->type;
+    bool fits = before.dtype == after.dtype && before.shape.size() == after.shape.size();
+    for (size_t d = 0; fits && d < before.shape.size(); ++d) {
+      if (before.shape[d] == after.shape[d]) continue;
+      fits = state.axis < 0;
+      state.axis = static_cast<int>(d);
+    }
+    if (!fits)
+      return fail(ErrorCode::E705,
+                  fmt::format("\"{}\" is {}, and \"{}\" is {}: a state has one type, and grows along one axis", input_name,
+                              before.to_string(), output_name, after.to_string()),
+                  input_name);
+    for (const Dim& dim : before.shape) {
+      if (dim.max() >= kMaxDim)
+        return fail(ErrorCode::E604,
+                    fmt::format("a state needs room for its largest size: give --range {}=0..MOST", dim.to_string()),
+                    input_name);
+      state.capacity.push_back(dim.max());
+    }
+    graph.add_state(std::move(state));
+  }
+  return {};
+}
+
+Result<> require_sizes(const Graph& graph) {
+  std::set<std::string, std::less<>> given;
+  for (const Value* input : graph.inputs())
+    for (const Dim& dim : input->shape())
+      if (!dim.symbol_name().empty()) given.emplace(dim.symbol_name());
+  const auto is_given = [&](const Dim& dim) {
+    bool all = true;
+    dim.for_each_symbol([&](const Dim& size) { all = all && given.contains(size.symbol_name()); });
+    return all;
+  };
+  Result<> known;
+  for (const SizeCheck& check : graph.size_checks())
+    if (known && !is_given(check.value))
+      known = fail(ErrorCode::E604, fmt::format("{}, which the inputs' sizes do not tell", check.message));
+  for_each_graph(graph, [&](const Graph& g) {
+    for (const Node* node : g.nodes())
+      for (const Value* output : node->outputs) {
+        bool of_inputs = output->type.has_value();
+        if (of_inputs)
+          for (const Dim& dim : output->shape()) of_inputs = of_inputs && is_given(dim);
+        if (known && !of_inputs)
+          known = fail(ErrorCode::E604,
+                       fmt::format("\"{}\" is {}, which the inputs' sizes do not tell", output->name,
+                                   output->type ? output->type->to_string() : "not typed"),
+                       node->name);
+      }
+  });
+  return known;
 }
 
 }  // namespace fettle

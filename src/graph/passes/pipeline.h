@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,10 +41,26 @@ Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64
 std::span<const GraphPass> graph_passes();
 
 /// Runs them all; after each, sorts and validates the graph. Afterwards every value is typed, and every input of a
-/// node is data for a kernel. Symbols may be left where inputs have them; see require_static.
+/// node is data for a kernel. Sizes that inputs leave open are left open; see require_sizes.
 Result<> optimize(Graph& graph, const PassContext& context = {});
 
-/// E604 with the inputs' unknown dims, where a shape is not static.
-Result<> require_static(const Graph& graph);
+/// What is known of a size that a model leaves open; what is not said stays as it is.
+struct SizeFacts {
+  std::optional<int64_t> min, max, divisor;
+  std::optional<int64_t> typical;  // for which kernels are made, and tuned
+};
+/// By the names of sizes: "batch", or "x.0" where the model has none for axis 0 of x.
+using OpenSizes = std::map<std::string, SizeFacts>;
+
+/// Narrows sizes that the inputs leave open. E704 no input has such a size · E705 a range is empty
+Result<> refine_sizes(Graph& graph, const OpenSizes& sizes);
+
+/// Outputs that are inputs of the next call: output → input. Of an optimized graph. Each becomes a state, which grows
+/// along the one axis in which both differ, up to the largest extent that the input's range allows.
+/// Errors: E704 there is no such input or output · E705 their types do not fit · E604 the range has no end
+Result<> declare_states(Graph& graph, const std::map<std::string, std::string>& inputs_of_outputs);
+
+/// E604 where a shape has a size in it that no input has.
+Result<> require_sizes(const Graph& graph);
 
 }  // namespace fettle

@@ -104,13 +104,13 @@ Pattern moment(const MomentNames& names, const Pattern& of) {
 // The first dim that the moment goes over; nothing where it is none.
 std::optional<int64_t> moment_axis(const Match& m, const MomentNames& names) {
   const Node* reduce = m.node(names.reduce);
-  if (!reduce || !reduce->input(0)->is_static()) return {};
+  if (!reduce) return {};
   const auto axis = first_of_last_dims(reduce);
   if (!axis || !m[names.scale]) return axis;
-  double count = 1;
-  for (int64_t d = *axis; d < reduce->input(0)->rank(); ++d)
-    count *= static_cast<double>(reduce->input(0)->extent(static_cast<int>(d)));
-  return std::abs(m.number(names.scale) * count - 1) <= constant_error(m[names.scale]->dtype()) ? axis : std::nullopt;
+  const Shape& shape = reduce->input(0)->shape();
+  const Dim count = element_count(Shape(shape.begin() + *axis, shape.end()));
+  if (!count.is_number()) return {};
+  return std::abs(m.number(names.scale) * static_cast<double>(count.value()) - 1) <= constant_error(m[names.scale]->dtype()) ? axis : std::nullopt;
 }
 
 // Whether `value` has one element for all of x's dims from `axis` on, and is broadcast along them.

@@ -8,13 +8,16 @@
 namespace fettle::passes {
 namespace {
 
-// Moves what a loop's body computes from captured values alone before the loop.
+// Moves what a loop's body computes from captured values alone before the loop; what must not run where nothing needs
+// it, only if there is an iteration.
 void hoist(Graph& graph, Node* loop) {
   Graph& body = *loop->bodies[0];
   const size_t first = LoopParts(*loop).first_captured();
+  const bool may_have_none = LoopParts(*loop).iterations().min() < 1;
   std::unordered_map<const Value*, Value*> outside;
   for (size_t i = first; i < loop->inputs.size(); ++i) outside[body.inputs()[i]] = loop->inputs[i];
   for (Node* node : std::vector<Node*>(body.nodes())) {
+    if (may_have_none && node->op->is_partial && node->op->is_partial(*node)) continue;
     bool reads_captured = false, invariant = !node->erased && node->bodies.empty();
     for (const Value* input : node->inputs) {
       if (!input || input->is_constant()) continue;

@@ -65,7 +65,7 @@ bool combine_scalars(Graph& graph, const Match& m) {
   return becomes_node(graph, m, product ? "Mul" : "Add", {m["x"], constant}, {}, "before");
 }
 
-Attrs shape_attr(const Match& m) { return reshape_attrs(m.root()->output()->extents()); }
+Attrs shape_attr(const Match& m) { return reshape_attrs(m.root()->output()->shape()); }
 
 bool is_sorted(const Match& m) { return std::ranges::is_sorted(permutation(m.root())); }
 
@@ -78,11 +78,9 @@ bool one_transpose(Graph& graph, const Match& m) {
 
 // Whether dims larger than 1 stay in their order.
 bool moves_nothing(const Match& m) {
-  const Value* x = m["x"];
-  if (!x->is_static() || !m.root()->output()->is_static()) return false;
   int64_t last = -1;
   for (const int64_t d : permutation(m.root())) {
-    if (x->extent(static_cast<int>(d)) == 1) continue;
+    if (m["x"]->shape()[static_cast<size_t>(d)] == Dim(1)) continue;
     if (d < last) return false;
     last = d;
   }
@@ -95,7 +93,9 @@ bool becomes_reshape(Graph& graph, const Match& m) {
 bool has_starts(const Match& m) { return m.root()->attrs.has("starts"); }
 bool slice_before_transpose(Graph& graph, const Match& m) {
   const auto perm = permutation(m.node("before"));
-  auto axes = m.root()->attrs.get_ints("axes", ops::first_numbers(m.root()->attrs.get_ints("starts").size()));
+  const auto starts = ops::dims_param(*m.root(), 1, "starts");
+  if (!starts || !*starts) return false;
+  auto axes = m.root()->attrs.get_ints("axes", ops::first_numbers((*starts)->size()));
   for (int64_t& axis : axes)
     axis = perm[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(perm.size()) : axis)];
   Attrs sliced = m.root()->attrs;
@@ -104,11 +104,12 @@ bool slice_before_transpose(Graph& graph, const Match& m) {
   return slice && becomes_node(graph, m, "Transpose", {slice->output()}, {{"perm", perm}}, "before");
 }
 
-bool is_one_reshape(const Match& m) { return m.root()->inputs.size() == 1 && m.root()->output()->is_static(); }
+bool is_one_reshape(const Match& m) { return m.root()->inputs.size() == 1; }
 // Flatten, Squeeze, Unsqueeze, and Reshape of any wording.
 bool is_worded_otherwise(const Match& m) {
   if (!is_one_reshape(m)) return false;
-  return !is(m.root(), "Reshape") || m.root()->attrs.get_ints("shape") != *static_shape(m.root()->output()->shape());
+  const AttrValue* shape = m.root()->attrs.find("shape");
+  return !is(m.root(), "Reshape") || !shape || !(*shape == dims_attr(m.root()->output()->shape()));
 }
 bool reshape_input(Graph& graph, const Match& m) {
   return becomes_node(graph, m, "Reshape", {m.root()->input(0)}, shape_attr(m));
@@ -124,7 +125,13 @@ bool one_reshape(Graph& graph, const Match& m) {
   return made;
 }
 
-bool takes_one(const Match& m) { return varies(m) && m["x"]->is_static() && m["index"]->constant->n_elems() == 1; }
+// Where the axis is known in length: an index may count from its end.
+bool is_number_of_places(const Match& m) {
+  const Value* x = m["x"];
+  const int64_t axis = m.root()->attrs.get_int("axis", 0);
+  return x->shape()[static_cast<size_t>(axis < 0 ? axis + x->rank() : axis)].is_number();
+}
+bool takes_one(const Match& m) { return varies(m) && is_number_of_places(m) && m["index"]->constant->n_elems() == 1; }
 bool slice_of_one(Graph& graph, const Match& m) {
   const Value* x = m["x"];
   int64_t axis = m.root()->attrs.get_int("axis", 0), at = m["index"]->constant->int_at(0);

@@ -11,18 +11,17 @@ namespace {
 // The shape of something that broadcasts to `from`, where `from` is looked at as `to` of as many elements: groups of
 // dims with equal products, in each of which it has all dims or none.
 //   [768] under [1, 128, 768] → [128, 768]: [1, 768]      [512, 1] under [512, 508] → [1, 512, 508, 1]: [1, 512, 1, 1]
-std::optional<std::vector<int64_t>> shape_through(const std::vector<int64_t>& shape, const std::vector<int64_t>& from,
-                                                  const std::vector<int64_t>& to) {
+std::optional<Shape> shape_through(const Shape& shape, const Shape& from, const Shape& to) {
   if (shape.size() > from.size()) return {};
   const size_t missing = from.size() - shape.size();
-  std::vector<int64_t> result(to.size(), 1);
+  Shape result(to.size(), 1);
   const auto groups = equal_groups(from, to);
   if (!groups) return {};
   for (const DimGroup& group : *groups) {
     bool all = true, none = true;
     for (size_t d = group.from; d < group.from_end; ++d) {
-      const int64_t extent = d < missing ? 1 : shape[d - missing];
-      if (from[d] != 1) (extent == 1 ? all : none) = false;
+      const Dim extent = d < missing ? Dim(1) : shape[d - missing];
+      if (!(from[d] == Dim(1))) (extent == Dim(1) ? all : none) = false;
     }
     if (!all && !none) return {};
     for (size_t d = group.to; all && d < group.to_end; ++d) result[d] = to[d];
@@ -33,25 +32,28 @@ std::optional<std::vector<int64_t>> shape_through(const std::vector<int64_t>& sh
 // An operand of an elementwise node after Reshape(x), as one before it. Null where there is none.
 Value* before_reshape(Graph& graph, const Node* node, Value* operand, const Value* x, const Value* view) {
   if (operand->constant && operand->constant->n_elems() == 1 && operand->rank() <= x->rank()) return operand;
-  const auto shape = shape_through(operand->extents(), view->extents(), x->extents());
+  const auto shape = shape_through(operand->shape(), view->shape(), x->shape());
   if (!shape) return nullptr;
-  if (*shape == operand->extents()) return operand;
-  if (operand->is_constant()) return graph.add_constant(operand->name, reshaped(*operand->constant, *shape));
+  if (*shape == operand->shape()) return operand;
+  if (operand->is_constant()) {
+    auto extents = static_shape(*shape);
+    return extents ? graph.add_constant(operand->name, reshaped(*operand->constant, std::move(*extents))) : nullptr;
+  }
   return reshaped_value(graph, node, operand, *shape);
 }
 
 // The same after Transpose(x) {perm}.
 Value* before_transpose(Graph& graph, const Node* node, Value* operand, const std::vector<int64_t>& perm) {
   if (operand->constant && operand->constant->n_elems() == 1) return operand;
-  std::vector<int64_t> shape = operand->extents();
+  Shape shape = operand->shape();
   if (shape.size() > perm.size()) return nullptr;
   shape.insert(shape.begin(), perm.size() - shape.size(), 1);
   std::vector<int64_t> back(perm.size());
   for (size_t d = 0; d < perm.size(); ++d) back[static_cast<size_t>(perm[d])] = static_cast<int64_t>(d);
   if (operand->is_constant() &&
-      std::count(shape.begin(), shape.end(), 1) + 1 >= static_cast<std::ptrdiff_t>(shape.size())) {
+      std::count(shape.begin(), shape.end(), Dim(1)) + 1 >= static_cast<std::ptrdiff_t>(shape.size())) {
     std::vector<int64_t> transposed;
-    for (const int64_t d : back) transposed.push_back(shape[static_cast<size_t>(d)]);
+    for (const int64_t d : back) transposed.push_back(shape[static_cast<size_t>(d)].value());
     return graph.add_constant(operand->name, reshaped(*operand->constant, std::move(transposed)));
   }
   operand = reshaped_value(graph, node, operand, shape);
@@ -67,7 +69,7 @@ bool computes(const Node* node) {
 
 // f(view(x), c) → view(f(x, c')), view = Reshape or Transpose
 bool sink(Graph& graph, Node* node) {
-  if (!is_pointwise(node) || !node->output()->is_static()) return false;
+  if (!is_pointwise(node)) return false;
   for (Value* view : node->inputs) {
     Node* renaming = made_by(view, "Reshape");
     if (!renaming) renaming = made_by(view, "Transpose");
@@ -75,9 +77,8 @@ bool sink(Graph& graph, Node* node) {
     Value* x = renaming->input(0);
     const auto uses = static_cast<size_t>(std::count(node->inputs.begin(), node->inputs.end(), view));
     if (!computes(x->producer) || graph.use_count(x) != 1 || graph.use_count(view) != uses) continue;
-    if (!x->is_static() || view->shape() != node->output()->shape()) continue;
-    const auto extents = x->extents();
-    if (std::find(extents.begin(), extents.end(), 0) != extents.end()) continue;
+    if (view->shape() != node->output()->shape()) continue;
+    if (std::ranges::find(x->shape(), Dim(0)) != x->shape().end()) continue;
     const bool reshape = is(renaming, "Reshape");
     const std::vector<int64_t> perm = permutation(renaming);
     std::vector<Value*> inputs;

@@ -213,7 +213,7 @@ class Reorderer : public AccessRewriter<Mutator> {
     for (const auto& [buffer, order] : orders)
       buffers[buffer] = edited(Buffer(buffer), [&](BufferNode& b) {
         b.shape = permuted(b.shape, order.order);
-        for (int64_t stride : order.strides) b.strides.push_back(stride);
+        b.strides = order.strides;
       });
   }
   using AccessRewriter<Mutator>::rewrite;

@@ -25,7 +25,7 @@ Func inline_blocks(const Func& func);
 /// How a buffer's dimensions lie in memory.
 struct BufferOrder {
   std::vector<int> order;        // the dimensions, outermost first
-  std::vector<int64_t> strides;  // elements, in this order; empty: dense
+  std::vector<Expr> strides;  // elements, in this order; empty: dense
 };
 
 /// Buffers get the shape in which they lie, and accesses follow.

@@ -11,10 +11,12 @@ namespace {
 
 class HostWriter {
  public:
-  explicit HostWriter(const HostInterface& interface) : func_(make_ref<FuncNode>()) {
+  HostWriter(const HostInterface& interface, SizeTable& table) : table_(table), func_(make_ref<FuncNode>()) {
     add("input", interface.input_bytes, ParamKind::kInput);
     first_output_ = func_->params.size();
     add("output", interface.output_bytes, ParamKind::kOutput);
+    first_state_ = func_->params.size();
+    add("state", interface.state_bytes, ParamKind::kOutput);
     arena_ = func_->params.size();
     add("arena", {interface.arena_bytes}, ParamKind::kOutput);
     add("constant", interface.constant_bytes, ParamKind::kConstant);
@@ -26,16 +28,26 @@ class HostWriter {
     func_->annotations.set(kHostKey, int64_t{1});
     Stmt body = all(steps);
     for (size_t i = counters_.size(); i-- > 0;) body = allocate(counters_[i], std::move(body));
+    const int64_t n_entries = std::ssize(table_.entries());
+    if (n_entries > 0) func_->params.push_back({make_buffer("table", {n_entries}, kI64), ParamKind::kOutput, false});
+    for (int i = 0; i < n_entries; ++i) func_->int_params.push_back({.var = entry(i)});
     func_->body = std::move(body);
     return Func(func_);
   }
 
  private:
-  void add(const char* kind, const std::vector<int64_t>& sizes, ParamKind param_kind) {
+  void add(const char* kind, const std::vector<Dim>& sizes, ParamKind param_kind) {
     for (size_t i = 0; i < sizes.size(); ++i)
       func_->params.push_back(
-          {make_buffer(fmt::format("{}{}", kind, i), {std::max<int64_t>(sizes[i], 1)}, kU8), param_kind, false});
+          {make_buffer(fmt::format("{}{}", kind, i), {value_of(max(sizes[i], 1))}, kU8), param_kind, false});
   }
+
+  // An entry of the table.
+  const Var& entry(int index) {
+    while (std::ssize(entries_) <= index) entries_.push_back(make_var(fmt::format("t{}", entries_.size()), kI64));
+    return entries_[static_cast<size_t>(index)];
+  }
+  Expr value_of(const Dim& dim) { return dim.is_number() ? Expr(dim.value()) : Expr(entry(table_.index_of(dim))); }
 
   const Buffer& buffer_of(const HostAddress& address) const {
     const auto index = static_cast<size_t>(address.index);
@@ -44,6 +56,8 @@ class HostWriter {
         return func_->params[index].buffer;
       case HostAddress::Kind::kOutput:
         return func_->params[first_output_ + index].buffer;
+      case HostAddress::Kind::kState:
+        return func_->params[first_state_ + index].buffer;
       case HostAddress::Kind::kConstant:
         return func_->params[arena_ + 1 + index].buffer;
       case HostAddress::Kind::kCounter:
@@ -56,14 +70,14 @@ class HostWriter {
 
   Expr counter(int loop) const { return load(counters_[static_cast<size_t>(loop)], {0}); }
 
-  Expr offset_of(const HostAddress& address) const {
-    Expr offset = address.offset_bytes;
-    for (const auto& [loop, bytes] : address.steps) offset = offset + counter(loop) * bytes;
+  Expr offset_of(const HostAddress& address) {
+    Expr offset = value_of(address.offset_bytes);
+    for (const auto& [loop, bytes] : address.steps) offset = offset + counter(loop) * value_of(bytes);
     return offset;
   }
 
   // A little-endian integer of `bytes` bytes.
-  Expr integer_at(const HostAddress& address, int bytes) const {
+  Expr integer_at(const HostAddress& address, int bytes) {
     if (address.kind == HostAddress::Kind::kCounter) return counter(address.index);
     Expr value = int_imm(0, kI64);
     for (int i = 0; i < bytes; ++i) {
@@ -75,7 +89,7 @@ class HostWriter {
     return value;
   }
 
-  Expr truth_at(const HostAddress& address) const {
+  Expr truth_at(const HostAddress& address) {
     return ne(load(buffer_of(address), {offset_of(address)}), int_imm(0, kU8));
   }
 
@@ -102,6 +116,7 @@ class HostWriter {
     for (const HostAddress& address : call.buffers)
       args.push_back(address_of(buffer_of(address), {offset_of(address)}));
     args.push_back(int64_t{call.number});
+    for (const Dim& size : call.sizes) args.push_back(value_of(size));
     return call_func(call.kernel, std::move(args));
   }
 
@@ -115,22 +130,25 @@ class HostWriter {
   Stmt loop(const HostStep& step) {
     const Buffer& count = counters_[static_cast<size_t>(step.loop)];
     Expr goes_on = bool_imm(true);
-    if (step.limit) goes_on = lt(counter(step.loop), *step.limit);
+    if (step.limit) goes_on = lt(counter(step.loop), value_of(*step.limit));
     if (step.limit_at) goes_on = lt(counter(step.loop), integer_at(*step.limit_at, step.limit_bytes));
     if (step.condition) goes_on = logical_and(goes_on, truth_at(*step.condition));
     Stmt body = seq({all(step.body), store(count, {0}, counter(step.loop) + 1)});
     return seq({store(count, {0}, int_imm(0, kI64)), Stmt(make_ref<WhileNode>(std::move(goes_on), std::move(body)))});
   }
 
+  SizeTable& table_;
+  std::vector<Var> entries_;
   Ref<FuncNode> func_;
-  size_t first_output_ = 0, arena_ = 0;
+  size_t first_output_ = 0, first_state_ = 0, arena_ = 0;
   std::vector<Buffer> counters_;
 };
 
 }  // namespace
 
-Func host_program(const std::string& name, const HostInterface& interface, const std::vector<HostStep>& steps) {
-  return HostWriter(interface).write(name, steps);
+Func host_program(const std::string& name, const HostInterface& interface, const std::vector<HostStep>& steps,
+                  SizeTable& table) {
+  return HostWriter(interface, table).write(name, steps);
 }
 
 }  // namespace fettle

@@ -6,24 +6,26 @@
 #include <utility>
 #include <vector>
 
+#include "graph/plan/size_table.h"
 #include "ir/func.h"
 
 namespace fettle {
 
 /// Memory that the host program is given: which buffer, and where in it.
 struct HostAddress {
-  enum class Kind : uint8_t { kInput, kOutput, kArena, kConstant, kCounter };
+  enum class Kind : uint8_t { kInput, kOutput, kState, kArena, kConstant, kCounter };
   Kind kind = Kind::kArena;
-  int index = 0;  // which input, output, constant or loop's counter
-  int64_t offset_bytes = 0;
+  int index = 0;  // which input, output, state, constant or loop's counter
+  Dim offset_bytes = 0;
   /// What moves it: bytes for each iteration of these loops.
-  std::vector<std::pair<int, int64_t>> steps = {};
+  std::vector<std::pair<int, Dim>> steps = {};
 };
 
 struct HostCall {
   int number = 0;      // by which a profiler knows it
   std::string kernel;  // symbol
   std::vector<HostAddress> buffers;
+  std::vector<Dim> sizes;  // one an integer parameter of the kernel
 };
 
 /// A call, a branch or a loop, as PlanStep has them.
@@ -34,22 +36,25 @@ struct HostStep {
   std::optional<HostAddress> condition;  // of a byte that is not 0 where it is true
   std::vector<HostStep> body, otherwise;
   int loop = -1;
-  std::optional<int64_t> limit;
+  std::optional<Dim> limit;
   std::optional<HostAddress> limit_at;
   int limit_bytes = 8;  // of a signed integer there
 };
 
 struct HostInterface {
-  std::vector<int64_t> input_bytes, output_bytes, constant_bytes;
-  int64_t arena_bytes = 0;
+  std::vector<Dim> input_bytes, output_bytes, state_bytes, constant_bytes;
+  Dim arena_bytes = 0;
   int n_loops = 0;
 };
 
-/// A Func over byte buffers: inputs, outputs, the arena, constants, as rt/abi.h has them. It is annotated `host`; a
-/// call's one integer is its number, by which a profiler knows it.
+/// A Func over byte buffers: inputs, outputs, states, the arena, constants, as rt/abi.h has them. It is annotated `host`; a
+/// call's first integer is its number, by which a profiler knows it; the kernel's own follow.
 ///   call k_1f0c(&x[0], &arena[4096], &constant0[0], 0)
+/// What depends on the sizes of inputs is an integer parameter, an entry of `table`, which is the last buffer, too:
+///   call k_77ab(&x[0], &arena[t6], 1, t9)
 /// A loop counts in a local buffer of its own, of which kernels are given the address:
 ///   i0[0] = 0; while (i0[0] < 16 && arena[64] != 0) { call …(&i0[0], &out[512 * i0[0]], 1); i0[0] = i0[0] + 1 }
-Func host_program(const std::string& name, const HostInterface& interface, const std::vector<HostStep>& steps);
+Func host_program(const std::string& name, const HostInterface& interface, const std::vector<HostStep>& steps,
+                  SizeTable& table);
 
 }  // namespace fettle

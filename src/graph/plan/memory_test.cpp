@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <map>
+#include <string>
+
 #include "base/random.h"
 
 namespace fettle {
@@ -10,7 +14,7 @@ namespace {
 TEST(PlanArena, ReusesWhatIsDead) {
   // a chain: each result is read by the next step only
   const ArenaPlan plan = plan_arena({{1000, 0, 1}, {1000, 1, 2}, {1000, 2, 3}, {1000, 3, 4}});
-  EXPECT_EQ(plan.size_bytes, 2 * 1024);
+  EXPECT_EQ(plan.size_bytes.value(), 2 * 1024);
   EXPECT_NE(plan.offsets[0], plan.offsets[1]);
   EXPECT_NE(plan.offsets[1], plan.offsets[2]);
   EXPECT_EQ(plan.offsets[0], plan.offsets[2]);
@@ -18,30 +22,71 @@ TEST(PlanArena, ReusesWhatIsDead) {
 
 TEST(PlanArena, SmallOnesFillGaps) {
   const ArenaPlan plan = plan_arena({{4096, 0, 5}, {1024, 0, 2}, {512, 3, 5}, {512, 3, 5}});
-  EXPECT_EQ(plan.size_bytes, 4096 + 1024);
+  EXPECT_EQ(plan.size_bytes.value(), 4096 + 1024);
+}
+
+// Whether nothing that lives at the same time overlaps, and all lies in the arena, for these sizes.
+void expect_apart(const std::vector<Lifetime>& lifetimes, const ArenaPlan& plan, std::map<std::string, int64_t> sizes) {
+  const auto number = [&](const Dim& dim) {
+    return dim.substitute([&](std::string_view size) { return std::optional<Dim>(sizes.at(std::string(size))); })
+        .value();
+  };
+  for (const ArenaPlace& place : plan.places) {
+    int64_t& offset = sizes[place.offset.to_string()];
+    for (const Dim& end : place.ends) offset = std::max(offset, number(end));
+  }
+  for (size_t i = 0; i < lifetimes.size(); ++i) {
+    const int64_t begin = number(plan.offsets[i]), end = begin + number(lifetimes[i].size_bytes);
+    EXPECT_EQ(begin % kArenaAlignment, 0);
+    EXPECT_LE(end, number(plan.size_bytes));
+    for (size_t j = 0; j < i; ++j) {
+      const bool together =
+          lifetimes[i].first_step <= lifetimes[j].last_step && lifetimes[j].first_step <= lifetimes[i].last_step;
+      const int64_t other = number(plan.offsets[j]), other_end = other + number(lifetimes[j].size_bytes);
+      EXPECT_TRUE(!together || end <= other || other_end <= begin) << i << " and " << j;
+    }
+  }
+}
+
+std::vector<Lifetime> random_lifetimes(RandomStream& random, const std::function<Dim()>& size) {
+  std::vector<Lifetime> lifetimes;
+  for (uint64_t i = 0, n = 1 + random.below(30); i < n; ++i) {
+    const auto first = static_cast<int>(random.below(20));
+    lifetimes.push_back({size(), first, first + static_cast<int>(random.below(6))});
+  }
+  return lifetimes;
 }
 
 TEST(PlanArena, NothingAliveOverlaps) {
   RandomStream random{7};
   for (int round = 0; round < 200; ++round) {
-    std::vector<Lifetime> lifetimes;
-    for (uint64_t i = 0, n = 1 + random.below(30); i < n; ++i) {
-      const auto first = static_cast<int>(random.below(20));
-      lifetimes.push_back(
-          {static_cast<int64_t>(1 + random.below(5000)), first, first + static_cast<int>(random.below(6))});
-    }
+    const auto lifetimes = random_lifetimes(random, [&] { return Dim(static_cast<int64_t>(1 + random.below(5000))); });
     const ArenaPlan plan = plan_arena(lifetimes);
-    for (size_t i = 0; i < lifetimes.size(); ++i) {
-      EXPECT_EQ(plan.offsets[i] % kArenaAlignment, 0);
-      EXPECT_LE(plan.offsets[i] + lifetimes[i].size_bytes, plan.size_bytes);
-      for (size_t j = 0; j < i; ++j) {
-        const bool together =
-            lifetimes[i].first_step <= lifetimes[j].last_step && lifetimes[j].first_step <= lifetimes[i].last_step;
-        const bool apart = plan.offsets[i] + lifetimes[i].size_bytes <= plan.offsets[j] ||
-                           plan.offsets[j] + lifetimes[j].size_bytes <= plan.offsets[i];
-        EXPECT_TRUE(!together || apart) << i << " and " << j;
+    EXPECT_TRUE(plan.places.empty());
+    expect_apart(lifetimes, plan, {});
+  }
+}
+
+TEST(PlanArena, NothingAliveOverlapsWhateverTheSizes) {
+  RandomStream random{8};
+  const Dim n = Dim::symbol("N", 0, 1000, 1, 20), s = Dim::symbol("S");
+  for (int round = 0; round < 100; ++round) {
+    const auto lifetimes = random_lifetimes(random, [&]() -> Dim {
+      const auto number = static_cast<int64_t>(1 + random.below(300));
+      switch (random.below(4)) {
+        case 0:
+          return number;
+        case 1:
+          return n * number;
+        case 2:
+          return n * s * 4;
+        default:
+          return floordiv(s + 1, 2) * number + 12;
       }
-    }
+    });
+    const ArenaPlan plan = plan_arena(lifetimes);
+    for (const auto& [of_n, of_s] : {std::pair(20, 64), {1, 1}, {0, 0}, {1000, 1}, {1, 1000}, {77, 31}})
+      expect_apart(lifetimes, plan, {{"N", of_n}, {"S", of_s}});
   }
 }
 

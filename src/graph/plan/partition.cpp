@@ -77,9 +77,9 @@ class Partitioner {
   static bool is_depthwise(const Node& node) {
     const int64_t groups = node.attrs.get_int("group", 1);
     constexpr int64_t kWidest = 3;
-    const std::vector<int64_t> weights = node.input(1)->extents();
-    return groups > 1 && node.input(0)->extent(1) == groups && node.output()->extent(1) == groups &&
-           std::all_of(weights.begin() + 2, weights.end(), [](int64_t extent) { return extent <= kWidest; });
+    const Shape& weights = node.input(1)->shape();
+    return groups > 1 && node.input(0)->shape()[1] == Dim(groups) && node.output()->shape()[1] == Dim(groups) &&
+           std::all_of(weights.begin() + 2, weights.end(), [](const Dim& extent) { return extent.max() <= kWidest; });
   }
 
   Group grow(Node* first) {
@@ -189,12 +189,13 @@ class Partitioner {
 }  // namespace
 
 bool is_matrix_product(const Node& node) {
-  const auto all = [](std::span<const int64_t> list, int64_t value) {
+  const auto all = [](const std::vector<int64_t>& list, int64_t value) {
     return std::ranges::all_of(list, [&](int64_t x) { return x == value; });
   };
   if (node.op->image != ImageWork::kConvolution) return false;
-  const std::vector<int64_t> weights = node.input(1)->extents();
-  return node.attrs.get_int("group", 1) == 1 && all(std::span(weights).subspan(2), 1) &&
+  const Shape& weights = node.input(1)->shape();
+  return node.attrs.get_int("group", 1) == 1 &&
+         std::all_of(weights.begin() + 2, weights.end(), [](const Dim& extent) { return extent == Dim(1); }) &&
          all(node.attrs.get_ints("strides", {}), 1) && all(node.attrs.get_ints("pads", {}), 0);
 }
 

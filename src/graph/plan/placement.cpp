@@ -79,7 +79,7 @@ class Placer {
     if (node.inputs.size() != 1 || node.outputs.size() != 1 || node.input(0)->is_constant()) return;
     const Value* input = node.input(0);
     if (view_outputs(node, views_.at(input))) return;
-    View place{static_cast<int>(placement_.wholes.size()), 0, dense_strides(input->extents())};
+    View place{static_cast<int>(placement_.wholes.size()), 0, dense_strides(input->shape())};
     const Value* root = root_of(input, place, true);
     if (!root || innermost(*root, place) != innermost(*root, views_.at(root))) return;
     placement_.wholes.push_back(root);
@@ -91,7 +91,7 @@ class Placer {
     if (output.is_constant() || !output.producer || made_.contains(&output) || placement_.places.contains(&output))
       return;
     const Node& node = *output.producer;
-    const View dense{static_cast<int>(placement_.wholes.size()), 0, dense_strides(output.extents())};
+    const View dense{static_cast<int>(placement_.wholes.size()), 0, dense_strides(output.shape())};
     if (!may_be_view(node) || node.inputs.size() != 1 || output.users.size() != 0) return;
     auto place = view_input(node, dense);
     const Value* root = place ? root_of(node.input(0), *place, true) : nullptr;
@@ -101,7 +101,7 @@ class Placer {
   }
 
   static int innermost(const Value& value, const View& view) {
-    const std::vector<int> order = memory_order(value.extents(), view.strides);
+    const std::vector<int> order = memory_order(value.shape(), view.strides);
     return order.empty() ? -1 : order.back();
   }
 
@@ -118,7 +118,7 @@ View part_of(const Node& concat, size_t i, const View& whole) {
   const int64_t axis = concat.attrs.get_int("axis", 0);
   const auto d = static_cast<size_t>(axis < 0 ? axis + concat.output()->rank() : axis);
   View part = whole;
-  for (size_t k = 0; k < i; ++k) part.offset_elems += concat.input(k)->extents()[d] * whole.strides[d];
+  for (size_t k = 0; k < i; ++k) part.offset_elems = part.offset_elems + concat.input(k)->shape()[d] * whole.strides[d];
   return part;
 }
 

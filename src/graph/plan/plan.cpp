@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "graph/control.h"
-#include "graph/op.h"
+#include "graph/op_util.h"
 #include "graph/plan/memory.h"
 #include "graph/plan/placement.h"
 #include "graph/plan/workload.h"
@@ -47,8 +47,8 @@ bool wants_channels_last(const Node& node) {
 bool repeats_pixels(const Node& node) {
   if (node.op->image != ImageWork::kResampling || !node.op->maps_pixels || !node.op->maps_pixels(node)) return false;
   const Value &from = *node.input(0), &to = *node.output();
-  for (int d = 0; d < from.rank(); ++d)
-    if (from.extent(d) == 0 || to.extent(d) % from.extent(d) != 0) return false;
+  for (size_t d = 0; d < from.shape().size(); ++d)
+    if (from.shape()[d] == Dim(0) || !exact_quotient(to.shape()[d], from.shape()[d])) return false;
   return true;
 }
 
@@ -64,9 +64,9 @@ std::vector<int> channels_last(size_t rank) {
   return order;
 }
 
-int64_t count_elems(const std::vector<int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
+/// How many there usually are.
+int64_t usual_elems(const Value& value) { return element_count(value.shape()).typical(); }
+Dim bytes_of(const Value& value) { return element_count(value.shape()) * value.dtype().element_bytes(); }
 
 /// What the body of a node is given: where its inputs lie, and where its outputs shall.
 struct BodyPlaces {
@@ -154,9 +154,9 @@ class Planner {
   // Whether kernels work on an image in another order than the model says, and it is large enough for that to matter.
   bool is_worth_a_copy(const Value& value, int64_t least_channels = kChannelsWorthACopy) const {
     if (layout_ != ImageLayout::kChannelsLast || value.rank() < 3) return false;
-    const std::vector<int64_t> shape = value.extents();
-    const int64_t pixels = std::accumulate(shape.begin() + 2, shape.end(), int64_t{1}, std::multiplies<>());
-    return shape[1] >= least_channels && pixels >= kPixelsWorthACopy;
+    const Shape& shape = value.shape();
+    const Dim pixels = element_count(Shape(shape.begin() + 2, shape.end()));
+    return shape[1].typical() >= least_channels && pixels.typical() >= kPixelsWorthACopy;
   }
   // Of an input of the model.
   bool is_read_by_spatial_operators(const Value& value) const {
@@ -174,6 +174,7 @@ class Planner {
   /// Decides where every value lies.
   void lay_out() {
     plan_.storages.resize(first_storage_);
+    state_storages_.clear();
     views_.clear();
     view_origins_.clear();
     for (size_t i = 0; i < graph_.inputs().size(); ++i) {
@@ -182,13 +183,17 @@ class Planner {
         views_[&value] = places_->inputs[i];
         continue;
       }
+      if (const int state = state_of(value); state >= 0) {
+        views_[&value] = view_of_state(state);
+        continue;
+      }
       const int storage = add_storage(Storage::Kind::kInput, value);
       plan_.storages.back().index = static_cast<int>(i);
-      views_[&value] = {storage, 0, dense_strides(value.extents())};
+      views_[&value] = {storage, 0, dense_strides(value.shape())};
     }
     for (const Value* input : transposed_inputs_) {
       given_[input] = views_.at(input);
-      const std::vector<int64_t> shape = input->extents();
+      const Shape& shape = input->shape();
       views_[input] = {add_storage(Storage::Kind::kArena, *input), 0,
                        dense_strides(shape, channels_last(shape.size()))};
     }
@@ -202,13 +207,52 @@ class Planner {
     }
   }
 
+  // Which of the graph's states begins with the value; -1: none.
+  int state_of(const Value& input) const {
+    for (size_t s = 0; s < graph_.states().size(); ++s)
+      if (graph_.states()[s].input == &input) return static_cast<int>(s);
+    return -1;
+  }
+  // Which of them the model's output is; -1: none.
+  int state_of_output(int output) const {
+    for (size_t s = 0; !places_ && s < graph_.states().size(); ++s)
+      if (graph_.states()[s].output == output) return static_cast<int>(s);
+    return -1;
+  }
+
+  /// A state fills a part of its memory.
+  View view_of_state(int number) {
+    const GraphState& state = graph_.states()[static_cast<size_t>(number)];
+    const Shape capacity(state.capacity.begin(), state.capacity.end());
+    const auto [found, is_new] = state_storages_.emplace(number, 0);
+    if (is_new) {
+      const DType dtype = state.input->dtype();
+      plan_.storages.push_back(
+          {Storage::Kind::kState, dtype, element_count(capacity) * dtype.element_bytes(), number, nullptr, 0});
+      found->second = static_cast<int>(plan_.storages.size()) - 1;
+    }
+    return {found->second, 0, dense_strides(capacity)};
+  }
+
+  /// What is put behind a state, to be the next, is written there: nothing that was there moves.
+  bool appends_to_state(const Group& group, const Value& output) const {
+    const auto index = output_index_.find(&output);
+    if (!group.is_concatenation || index == output_index_.end()) return false;
+    const int state = state_of_output(index->second);
+    if (state < 0) return false;
+    const GraphState& grown = graph_.states()[static_cast<size_t>(state)];
+    const int64_t axis = group.anchor->attrs.get_int("axis", 0);
+    return group.anchor->input(0) == grown.input && (axis < 0 ? axis + output.rank() : axis) == grown.axis;
+  }
+
   View lay_out(const Group& group, const Value& output) {
+    if (appends_to_state(group, output)) return view_of_state(state_of_output(output_index_.at(&output)));
     if (const auto place = placement_.places.find(&output); place != placement_.places.end()) {
       View view = place->second;
       view.storage = placed_storages_[static_cast<size_t>(view.storage)];
       return view;
     }
-    const std::vector<int64_t> shape = output.extents();
+    const Shape& shape = output.shape();
     const bool is_output = output_index_.contains(&output);
     // finish_output copies it to where the model wants it.
     const int64_t least_channels = writes_by_phase(*group.anchor) ? kChannelsOfPhases : kChannelsWorthACopy;
@@ -220,8 +264,7 @@ class Planner {
   }
 
   int add_storage(Storage::Kind kind, const Value& value) {
-    const int64_t elems = count_elems(value.extents());
-    plan_.storages.push_back({kind, value.dtype(), elems * value.dtype().element_bytes(), 0, nullptr, 0});
+    plan_.storages.push_back({kind, value.dtype(), bytes_of(value), 0, nullptr, 0});
     return static_cast<int>(plan_.storages.size()) - 1;
   }
 
@@ -242,7 +285,9 @@ class Planner {
   void copy(const Value& value, const std::string& name, const View& from, const View& to,
             std::vector<Operand> operands, Provenance provenance) {
     PlannedCall call;
-    call.workload = add_workload(copy_program(value, from, to));
+    SizedFunc program = copy_program(value, from, to);
+    call.workload = add_workload(program.func);
+    call.sizes = std::move(program.sizes);
     call.name = name + ": Copy";
     call.operands = std::move(operands);
     call.provenance = std::move(provenance);
@@ -258,14 +303,14 @@ class Planner {
   /// Where the value lies; a constant is copied, so that it lies anywhere.
   View place_of(const Value& value) {
     if (!value.is_constant()) return views_.at(&value);
-    const View dense{add_storage(Storage::Kind::kArena, value), 0, dense_strides(value.extents())};
+    const View dense{add_storage(Storage::Kind::kArena, value), 0, dense_strides(value.shape())};
     copy_to(value, value.name, dense.storage, {});
     return dense;
   }
 
   /// Copies a value to a storage, dense.
   void copy_to(const Value& value, const std::string& name, int storage, Provenance provenance) {
-    const View dense{storage, 0, dense_strides(value.extents())};
+    const View dense{storage, 0, dense_strides(value.shape())};
     const View from = value.is_constant() ? View{-1, 0, dense.strides} : views_.at(&value);
     copy(value, name, from, dense, {operand(value), operand_at(value, dense)}, std::move(provenance));
   }
@@ -294,8 +339,8 @@ class Planner {
     PlanStep step{.kind = PlanStep::Kind::kLoop, .loop = plan_.n_loops++};
     BodyPlaces places{node.name, {}, {}};
     if (const Value* limit = loop.limit()) {
-      if (limit->is_constant())
-        step.limit = limit->constant->int_at(0);
+      if (const auto known = ops::content_of(*limit))
+        step.limit = known->front();
       else
         step.limit_at = operand_at(*limit, views_.at(limit));
     }
@@ -306,7 +351,7 @@ class Planner {
     std::vector<std::pair<const Value*, int>> carried;  // what an iteration returns, and where the next one finds it
     const auto carry = [&](const Value* initial, const Value* returned, int place) {
       copy_to(*initial, node.name, place, node.provenance);
-      places.inputs.push_back({place, 0, dense_strides(returned->extents())});
+      places.inputs.push_back({place, 0, dense_strides(returned->shape())});
       places.outputs.push_back(add_storage(Storage::Kind::kArena, *returned));
       carried.emplace_back(returned, place);
       step.kept.push_back(place);
@@ -338,7 +383,7 @@ class Planner {
     FETTLE_TRY_VOID(body.plan_all());
     for (size_t i = 0; i < carried.size(); ++i) {
       const auto& [value, place] = carried[i];
-      const View dense = {-1, 0, dense_strides(value->extents())};
+      const View dense = {-1, 0, dense_strides(value->shape())};
       const int from = returned_to[loop.is_counted() ? i + 1 : i];
       step.carries.push_back(static_cast<int>(plan_.calls.size()));
       body.copy(*value, "carry", dense, dense, {{from, 0}, {place, 0}}, {});
@@ -359,7 +404,7 @@ class Planner {
     const View have = views_.at(&input), want = part_of(*group.anchor, i, views_.at(group.outputs[0]));
     bool same = have.storage == want.storage && have.offset_elems == want.offset_elems;
     for (int d = 0; same && d < input.rank(); ++d)
-      same = input.extent(d) == 1 || have.strides[static_cast<size_t>(d)] == want.strides[static_cast<size_t>(d)];
+      same = input.shape()[static_cast<size_t>(d)] == Dim(1) || have.strides[static_cast<size_t>(d)] == want.strides[static_cast<size_t>(d)];
     return same;
   }
 
@@ -375,8 +420,8 @@ class Planner {
     bool copies = false;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const Value& input = *node.input(i);
-      const std::vector<int64_t> shape = input.extents();
-      if (is_in_part(group, i) || count_elems(shape) == 0) continue;
+      const Shape& shape = input.shape();
+      if (is_in_part(group, i) || element_count(shape) == Dim(0)) continue;
       copies = true;
       const View from = input.is_constant() ? View{-1, 0, dense_strides(shape)} : views_.at(&input);
       const View to = part_of(node, i, views_.at(node.output()));
@@ -389,6 +434,7 @@ class Planner {
     FETTLE_TRY(const GroupProgram program, program_of(group));
     PlannedCall call;
     call.workload = add_workload(program.func);
+    call.sizes = program.sizes;
     call.name = fmt::format("{}: {}", group.anchor->name, group.name());
     call.anchor = group.anchor;
     for (const Value* input : group.inputs) merge_provenance(call.provenance, view_origins_[input]);
@@ -412,7 +458,7 @@ class Planner {
   }
 
   std::vector<int> order_for(const Group& group, const Value& output) const {
-    const std::vector<int64_t> shape = output.extents();
+    const Shape& shape = output.shape();
     std::vector<int> row_major(shape.size());
     std::iota(row_major.begin(), row_major.end(), 0);
     if (shape.size() >= 3 && group.anchor->op->image != ImageWork::kNone)
@@ -421,10 +467,10 @@ class Planner {
       return row_major;
     const Value* widest = nullptr;
     for (const Value* input : group.inputs)
-      if (!input->is_constant() && input->extents().size() == shape.size() &&
-          (!widest || count_elems(input->extents()) > count_elems(widest->extents())))
+      if (!input->is_constant() && input->shape().size() == shape.size() &&
+          (!widest || usual_elems(*input) > usual_elems(*widest)))
         widest = input;
-    return widest ? memory_order(widest->extents(), views_.at(widest).strides) : row_major;
+    return widest ? memory_order(widest->shape(), views_.at(widest).strides) : row_major;
   }
 
   int add_workload(const Func& func) {
@@ -457,9 +503,15 @@ class Planner {
   /// Output `index` is where the caller wants it: made there, or copied there.
   void finish_output(int index) {
     const Value& value = *graph_.outputs()[static_cast<size_t>(index)].value;
-    const std::vector<int64_t> shape = value.extents();
-    const View dense{-1, 0, dense_strides(shape)};
+    const View dense{-1, 0, dense_strides(value.shape())};
     const View view = value.is_constant() ? dense : views_.at(&value);
+    if (const int state = state_of_output(index); state >= 0) {
+      const View place = view_of_state(state);
+      if (view.storage == place.storage) return;
+      copy(value, graph_.outputs()[static_cast<size_t>(index)].name, view, place,
+           {operand(value), operand_at(value, place)}, view_origins_[&value]);
+      return;
+    }
     if (places_) {
       const int place = places_->outputs[static_cast<size_t>(index)];
       if (place < 0 || view.storage == place) return;
@@ -493,9 +545,8 @@ class Planner {
   bool is_all_of_arena(const Value& value, const View& view) const {
     if (view.storage < 0) return false;
     const Storage& storage = plan_.storages[static_cast<size_t>(view.storage)];
-    const std::vector<int64_t> shape = value.extents();
-    return storage.kind == Storage::Kind::kArena && view.offset_elems == 0 && is_row_major(shape, view.strides) &&
-           storage.size_bytes == count_elems(shape) * value.dtype().element_bytes();
+    return storage.kind == Storage::Kind::kArena && view.offset_elems == Dim(0) &&
+           is_row_major(value.shape(), view.strides) && storage.size_bytes == bytes_of(value);
   }
 
   const Graph& graph_;
@@ -514,6 +565,7 @@ class Planner {
   std::unordered_map<const Value*, View> views_;
   std::unordered_map<const Value*, Provenance> view_origins_;  // of values that are views: the nodes that made them so
   std::unordered_map<const Value*, int> output_index_;
+  std::map<int, int> state_storages_;  // by the number of the state
   std::unordered_map<const Value*, int> constants_;
 };
 
@@ -637,7 +689,7 @@ Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, in
   };
   for (size_t i = 0; i < fusible.size(); ++i) {
     const Value& between = *fusible[i]->input(0);
-    const int64_t bytes = count_elems(between.extents()) * between.dtype().element_bytes();
+    const int64_t bytes = bytes_of(between).typical();
     const double intermediate = costs.intermediate_seconds(bytes, threads);
     FETTLE_TRY(const double first, seconds_apart(makers.at(&between)));
     FETTLE_TRY(const double second, seconds_apart(fusible[i]));
@@ -743,7 +795,7 @@ class Carries {
       const PlannedCall& call = call_of(step);
       if (&call == &copy) continue;
       if (is(call.operands.back(), next)) {
-        if (writer || call.operands.back().offset_bytes != 0) return;
+        if (writer || !(call.operands.back().offset_bytes == Dim(0))) return;
         writer = &call;
       } else if (writer) {
         is_read_after =
@@ -756,7 +808,8 @@ class Carries {
       may_overwrite = overwritable(plan_.workloads[static_cast<size_t>(writer->workload)].func);
     for (size_t i = 0; i + 1 < writer->operands.size(); ++i) {
       if (!is(writer->operands[i], kept)) continue;
-      if (std::ranges::find(may_overwrite, i) == may_overwrite.end() || writer->operands[i].offset_bytes != 0) return;
+      if (std::ranges::find(may_overwrite, i) == may_overwrite.end() ||
+          !(writer->operands[i].offset_bytes == Dim(0))) return;
     }
     plan_.storages[static_cast<size_t>(next)].in_place_of = kept;
   }
@@ -796,7 +849,7 @@ void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_
     for (size_t i : overwritable(plan.workloads[static_cast<size_t>(call.workload)].func)) {
       const int in = same_as[static_cast<size_t>(call.operands[i].storage)];
       const bool whole =
-          is_arena(in) && call.operands[i].offset_bytes == 0 && call.operands.back().offset_bytes == 0 &&
+          is_arena(in) && call.operands[i].offset_bytes == Dim(0) && call.operands.back().offset_bytes == Dim(0) &&
           plan.storages[static_cast<size_t>(in)].size_bytes == plan.storages[static_cast<size_t>(out)].size_bytes;
       int readers = 0;
       for (const Operand& operand : call.operands)
@@ -819,6 +872,7 @@ void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_
   }
   const ArenaPlan arena = plan_arena(lifetimes);
   for (size_t k = 0; k < owners.size(); ++k) plan.storages[owners[k]].offset_bytes = arena.offsets[k];
+  plan.places = arena.places;
   for (size_t s = 0; s < plan.storages.size(); ++s)
     if (same_as[s] != static_cast<int>(s))
       plan.storages[s].offset_bytes = plan.storages[static_cast<size_t>(same_as[s])].offset_bytes;
@@ -830,24 +884,27 @@ namespace {
 std::string operand_text(const Plan& plan, Operand operand) {
   const Storage& storage = plan.storages[static_cast<size_t>(operand.storage)];
   if (storage.in_place_of >= 0) return operand_text(plan, {storage.in_place_of, operand.offset_bytes});
-  const std::string offset = operand.offset_bytes ? fmt::format("+{}", operand.offset_bytes) : "";
+  const std::string offset =
+      operand.offset_bytes == Dim(0) ? "" : fmt::format("+{}", operand.offset_bytes.to_string());
   switch (storage.kind) {
     case Storage::Kind::kInput:
       return fmt::format("in{}{}", storage.index, offset);
     case Storage::Kind::kOutput:
       return fmt::format("out{}{}", storage.index, offset);
+    case Storage::Kind::kState:
+      return fmt::format("state{}{}", storage.index, offset);
     case Storage::Kind::kConstant:
       return fmt::format("const{}{}", operand.storage, offset);
     case Storage::Kind::kCounter:
       return fmt::format("i{}", storage.index);
     case Storage::Kind::kWindow: {
-      const std::string moving = storage.loop < 0 ? "" : fmt::format("+{}*i{}", storage.step_bytes, storage.loop);
+      const std::string moving = storage.loop < 0 ? "" : fmt::format("+{}*i{}", storage.step_bytes.to_string(), storage.loop);
       return operand_text(plan, {storage.base, operand.offset_bytes}) + moving;
     }
     case Storage::Kind::kArena:
       break;
   }
-  return fmt::format("@{}", storage.offset_bytes + operand.offset_bytes);
+  return fmt::format("@{}", (storage.offset_bytes + operand.offset_bytes).to_string());
 }
 
 void add_steps(std::string& text, const Plan& plan, const std::vector<PlanStep>& steps, const std::string& indent) {
@@ -858,13 +915,14 @@ void add_steps(std::string& text, const Plan& plan, const std::vector<PlanStep>&
       if (copies_to_itself(plan, call)) continue;
       text += fmt::format("{}{}  task {}", indent, call.name, call.workload);
       for (const Operand& operand : call.operands) text += "  " + operand_text(plan, operand);
+      for (const Dim& size : call.sizes) text += "  [" + size.to_string() + "]";
       text += '\n';
       continue;
     }
     if (step.kind == PlanStep::Kind::kBranch) {
       text += fmt::format("{}if {}\n", indent, condition);
     } else {
-      const std::string limit = step.limit                   ? std::to_string(*step.limit)
+      const std::string limit = step.limit                   ? step.limit->to_string()
                                 : step.limit_at.storage >= 0 ? operand_text(plan, step.limit_at)
                                                              : "";
       text += fmt::format("{}for i{}{}{}\n", indent, step.loop, limit.empty() ? "" : " < " + limit,
@@ -882,15 +940,16 @@ void add_steps(std::string& text, const Plan& plan, const std::vector<PlanStep>&
 
 std::string to_text(const Plan& plan) {
   std::string text;
-  int64_t constants = 0, separate = 0;
+  Dim constants = 0, separate = 0;
   for (const Storage& storage : plan.storages) {
-    if (storage.kind == Storage::Kind::kConstant) constants += storage.size_bytes;
-    if (storage.kind == Storage::Kind::kArena) separate += storage.size_bytes;
+    if (storage.kind == Storage::Kind::kConstant) constants = constants + storage.size_bytes;
+    if (storage.kind == Storage::Kind::kArena) separate = separate + storage.size_bytes;
   }
   add_steps(text, plan, plan.steps, "");
   text += fmt::format(
       "{} calls of {} workloads, {} views, {} in place; arena {} bytes ({} without reuse), constants {} bytes\n",
-      plan.calls.size(), plan.workloads.size(), plan.views, plan.in_place, plan.arena_bytes, separate, constants);
+      plan.calls.size(), plan.workloads.size(), plan.views, plan.in_place, plan.arena_bytes.to_string(),
+      separate.to_string(), constants.to_string());
   return text;
 }
 

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "graph/graph.h"
 #include "graph/plan/costs.h"
+#include "graph/plan/memory.h"
 #include "graph/plan/partition.h"
 #include "graph/view.h"
 #include "ir/func.h"
@@ -24,25 +25,26 @@ struct Storage {
     kInput,
     kOutput,
     kArena,
+    kState,  // outlives calls
     kConstant,
     kCounter,  // the number of a loop's iteration, an i64
     kWindow,   // a part of another storage, which moves with a loop's iterations
   };
   Kind kind = Kind::kArena;
   DType dtype;
-  int64_t size_bytes = 0;
-  int index = 0;                    // which input or output of the model, or which loop's counter
+  Dim size_bytes = 0;
+  int index = 0;                    // which input, output or state of the model, or which loop's counter
   const Value* constant = nullptr;  // kConstant: the value, whose content it is
-  int64_t offset_bytes = 0;         // kArena: its place
+  Dim offset_bytes = 0;             // kArena: its place
   // kWindow: it begins at `step_bytes` times the counter of loop `loop` (-1: at the beginning) of `base`.
   int base = -1, loop = -1;
-  int64_t step_bytes = 0;
+  Dim step_bytes = 0;
   int in_place_of = -1;  // kArena: it is this storage, whose content nobody needs any more when it is written
 };
 
 /// A piece of work that may occur many times in a model, and in many models.
 struct PlannedWorkload {
-  Func func;      // canonical
+  Func func;      // canonical; its integer parameters are sizes
   Digest hash;    // canonical_hash(func)
   int count = 0;  // calls in this plan
 };
@@ -50,7 +52,7 @@ struct PlannedWorkload {
 /// Where an argument of a kernel begins.
 struct Operand {
   int storage = -1;
-  int64_t offset_bytes = 0;
+  Dim offset_bytes = 0;
 };
 
 /// One call.
@@ -58,6 +60,7 @@ struct PlannedCall {
   int workload = -1;              // index into Plan::workloads
   std::string name;               // "conv2d_7: Conv_Add", unique in the plan
   std::vector<Operand> operands;  // one a parameter of the workload's func
+  std::vector<Dim> sizes;         // one an integer parameter
   Provenance provenance;          // the model's nodes that it does the work of, or through whose views it reads
   const Node* anchor = nullptr;   // of the group that it computes; null for a copy
 };
@@ -74,7 +77,7 @@ struct PlanStep {
   std::vector<PlanStep> body;       // kBranch: where the condition is true
   std::vector<PlanStep> otherwise;  // kBranch
   int loop = -1;                    // kLoop: which counter counts its iterations
-  std::optional<int64_t> limit;     // of iterations, where it is a number
+  std::optional<Dim> limit;         // of iterations, where it is a size
   Operand limit_at;                 // or where it lies, an i64 or i32; storage -1: there is none
   std::vector<int> kept;            // kLoop: storages whose content one iteration leaves to the next
   std::vector<int> carries;         // kLoop: calls at its end that copy results to where the next iteration reads them
@@ -96,7 +99,8 @@ struct Plan {
   std::vector<PlannedCall> calls;  // in the order in which steps mention them, each once
   std::vector<PlanStep> steps;
   int n_loops = 0;
-  int64_t arena_bytes = 0;
+  Dim arena_bytes = 0;
+  std::vector<ArenaPlace> places;  // what `arena_bytes` and offsets depend on, beside the model's sizes
   int views = 0;     // nodes that cost nothing
   int in_place = 0;  // calls that write over an input
 };

@@ -126,7 +126,7 @@ TEST(Plan, EqualWorkIsOneWorkload) {
   EXPECT_EQ(plan.calls.size(), 5u);
   EXPECT_EQ(plan.workloads.size(), 4u);
   EXPECT_EQ(plan.calls[1].workload, plan.calls[2].workload);
-  EXPECT_LE(plan.arena_bytes, 2 * 16 * 36 * 4);
+  EXPECT_LE(plan.arena_bytes.value(), 2 * 16 * 36 * 4);
 }
 
 // At the model's edges, where kernels would take vectors apart; pictures are read as they are, and so is what is pooled
@@ -193,7 +193,7 @@ TEST(Plan, ElementwiseKernelsRunInPlace) {
   const Plan plan = planned(m);
   EXPECT_EQ(plan.calls.size(), 3u);
   EXPECT_EQ(plan.in_place, 1);
-  EXPECT_EQ(plan.arena_bytes, 64);
+  EXPECT_EQ(plan.arena_bytes.value(), 64);
 }
 
 /// Says what it is told of workloads by the first dimension of their first parameter.

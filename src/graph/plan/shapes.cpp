@@ -20,7 +20,7 @@ bool is_simple(const Func& func) {
     const Nest nest = open_nest(stmt);
     if (!is_plain(nest)) return false;
     for (const IterVar& iter : nest.block->iters)
-      if (!as_int(iter.extent) || (iter.kind != IterKind::kSpatial && iter.kind != IterKind::kReduce)) return false;
+      if (iter.kind != IterKind::kSpatial && iter.kind != IterKind::kReduce) return false;
   }
   for (const Param& param : func->params)
     if (param.buffer->layout) return false;
@@ -89,7 +89,7 @@ struct BlockAccess {
 /// Finds pairs of dimensions, and the pairs of iterators that walk them, such that each only meets the other.
 class PairFinder {
  public:
-  explicit PairFinder(const Func& func) {
+  PairFinder(const Func& func, const SizeVars& vars) : vars_(vars) {
     for (const Stmt& stmt : nests_of(func)) {
       const Nest nest = open_nest(stmt);
       blocks_.push_back(nest.block);
@@ -137,10 +137,10 @@ class PairFinder {
   }
 
  private:
-  static bool is_dense(const BufferNode& buffer, size_t d) {
+  bool is_dense(const BufferNode& buffer, size_t d) const {
     if (buffer.strides.empty()) return true;
-    const int64_t *outer = as_int(buffer.strides[d]), *inner = as_int(buffer.strides[d + 1]),
-                  *extent = as_int(buffer.shape[d + 1]);
+    const auto outer = vars_.dim_of(buffer.strides[d]), inner = vars_.dim_of(buffer.strides[d + 1]),
+               extent = vars_.dim_of(buffer.shape[d + 1]);
     return outer && inner && extent && *outer == *inner * *extent;
   }
 
@@ -221,6 +221,7 @@ class PairFinder {
     }
   }
 
+  const SizeVars& vars_;
   std::vector<const BlockNode*> blocks_;
   std::vector<BlockAccess> accesses_;
   std::set<std::pair<const BlockNode*, const VarNode*>> loose_;
@@ -272,10 +273,10 @@ Func drop_unit_dims(const Func& func) {
   });
 }
 
-Func merge_dims(const Func& func) {
+Func merge_dims(const Func& func, const SizeVars& vars) {
   Func result = func;
   while (is_simple(result)) {
-    const auto [dims, iters] = PairFinder(result).component();
+    const auto [dims, iters] = PairFinder(result, vars).component();
     if (iters.empty()) break;
     PairMerger rewriter;
     bool once = true;  // of each buffer one pair at a time
@@ -283,8 +284,8 @@ Func merge_dims(const Func& func) {
     if (!once) break;
     for (const auto& [node, at] : dims) {
       const size_t d = at;
-      rewriter.buffers[node] = edited(Buffer(node), [d](BufferNode& b) {
-        b.shape[d] = b.shape[d] * b.shape[d + 1];
+      rewriter.buffers[node] = edited(Buffer(node), [&, d](BufferNode& b) {
+        b.shape[d] = canonical_size(b.shape[d] * b.shape[d + 1], vars);
         b.shape.erase(b.shape.begin() + static_cast<std::ptrdiff_t>(d + 1));
         if (!b.strides.empty()) b.strides.erase(b.strides.begin() + static_cast<std::ptrdiff_t>(d));
       });
@@ -301,7 +302,7 @@ Func merge_dims(const Func& func) {
         const size_t outer = at(pair.outer), inner = at(pair.inner);
         IterVar merged = block.iters[outer];
         merged.var = make_var(merged.var->name + "_" + block.iters[inner].var->name, merged.var->dtype);
-        merged.extent = merged.extent * block.iters[inner].extent;
+        merged.extent = canonical_size(merged.extent * block.iters[inner].extent, vars);
         const Var loop = make_var(nest.loops[outer]->var->name + "_" + nest.loops[inner]->var->name, merged.var->dtype);
         merged.binding = loop;
         rewriter.vars[pair.outer] = merged.var;

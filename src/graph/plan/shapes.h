@@ -1,6 +1,7 @@
 #pragma once
 // Rewrites programs so that they have no more dimensions than the work needs.
 
+#include "graph/size_vars.h"
 #include "ir/func.h"
 
 namespace fettle {
@@ -13,6 +14,6 @@ Func drop_unit_dims(const Func& func);
 /// becomes a matrix product, an elementwise program one loop.
 ///   conv[24, 160, 32] += x[24, 160, 16] * w[32, 16]   →   conv[3840, 32] += x[3840, 16] * w[32, 16]
 /// Parameters keep their bytes in the same order.
-Func merge_dims(const Func& func);
+Func merge_dims(const Func& func, const SizeVars& vars = SizeVars());
 
 }  // namespace fettle

@@ -20,10 +20,22 @@ class PlanRunner {
       : graph_(graph),
         plan_(plan),
         inputs_(inputs),
-        arena_(static_cast<size_t>(plan.arena_bytes), std::byte{0xff}),
         counters_(static_cast<size_t>(plan.n_loops)) {
-    for (const GraphOutput& output : graph.outputs())
-      outputs_.push_back(make_tensor(output.value->dtype(), output.value->extents()).value());
+    for (const Value* input : graph.inputs())
+      for (size_t d = 0; d < input->shape().size(); ++d)
+        if (const auto size = input->shape()[d].symbol_name(); !size.empty())
+          sizes_[std::string(size)] = inputs.at(input->name).shape[d];
+    for (const ArenaPlace& place : plan.places) {
+      int64_t most = 0;
+      for (const Dim& end : place.ends) most = std::max(most, number(end));
+      sizes_[place.offset.to_string()] = most;
+    }
+    arena_.assign(static_cast<size_t>(number(plan.arena_bytes)), std::byte{0xff});
+    for (const GraphOutput& output : graph.outputs()) {
+      std::vector<int64_t> shape;
+      for (const Dim& dim : output.value->shape()) shape.push_back(number(dim));
+      outputs_.push_back(make_tensor(output.value->dtype(), std::move(shape)).value());
+    }
   }
 
   /// The model's outputs.
@@ -35,6 +47,11 @@ class PlanRunner {
   }
 
  private:
+  int64_t number(const Dim& dim) const {
+    return dim.substitute([&](std::string_view size) { return std::optional<Dim>(sizes_.at(std::string(size))); })
+        .value();
+  }
+
   std::byte* address_of(const Operand& operand) {
     const Storage& storage = plan_.storages[static_cast<size_t>(operand.storage)];
     if (storage.in_place_of >= 0) return address_of({storage.in_place_of, operand.offset_bytes});
@@ -47,7 +64,11 @@ class PlanRunner {
         at = outputs_[static_cast<size_t>(storage.index)].bytes.get();
         break;
       case Storage::Kind::kArena:
-        at = arena_.data() + storage.offset_bytes;
+        at = arena_.data() + number(storage.offset_bytes);
+        break;
+      case Storage::Kind::kState:
+        states_[storage.index].resize(static_cast<size_t>(number(storage.size_bytes)));
+        at = states_[storage.index].data();
         break;
       case Storage::Kind::kConstant:
         at = storage.constant->constant->bytes.get();
@@ -57,16 +78,16 @@ class PlanRunner {
         break;
       case Storage::Kind::kWindow:
         at = address_of({storage.base, 0});
-        if (storage.loop >= 0) at += storage.step_bytes * counters_[static_cast<size_t>(storage.loop)];
+        if (storage.loop >= 0) at += number(storage.step_bytes) * counters_[static_cast<size_t>(storage.loop)];
         break;
     }
-    return const_cast<std::byte*>(at + operand.offset_bytes);
+    return const_cast<std::byte*>(at + number(operand.offset_bytes));
   }
 
   bool is_true(const Operand& operand) { return *address_of(operand) != std::byte{0}; }
 
   int64_t limit_of(const PlanStep& step) {
-    if (step.limit) return *step.limit;
+    if (step.limit) return number(*step.limit);
     if (step.limit_at.storage < 0) return INT64_MAX;
     int64_t limit = 0;
     std::memcpy(&limit, address_of(step.limit_at), sizeof limit);
@@ -90,16 +111,20 @@ class PlanRunner {
   void run(const PlannedCall& call) {
     std::vector<BufferArg> args;
     for (const Operand& operand : call.operands) {
-      const int64_t size = plan_.storages[static_cast<size_t>(operand.storage)].size_bytes;
-      args.push_back({address_of(operand), size - operand.offset_bytes});
+      const Dim& size = plan_.storages[static_cast<size_t>(operand.storage)].size_bytes;
+      args.push_back({address_of(operand), number(size - operand.offset_bytes)});
     }
-    const auto done = interpret(plan_.workloads[static_cast<size_t>(call.workload)].func, args);
+    std::vector<int64_t> ints;
+    for (const Dim& size : call.sizes) ints.push_back(number(size));
+    const auto done = interpret(plan_.workloads[static_cast<size_t>(call.workload)].func, args, ints);
     EXPECT_TRUE(done) << call.name << ": " << (done ? "" : done.error().to_string());
   }
 
   const Graph& graph_;
   const Plan& plan_;
   const std::map<std::string, ConstantTensor>& inputs_;
+  std::map<std::string, int64_t> sizes_;
+  std::map<int, std::vector<std::byte>> states_;  // by number; they begin as zeros
   std::vector<std::byte> arena_;
   std::vector<TensorBuilder> outputs_;
   std::vector<int64_t> counters_;

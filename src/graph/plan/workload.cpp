@@ -13,21 +13,22 @@
 namespace fettle {
 namespace {
 
-BufferOrder order_of(const std::vector<int64_t>& shape, const View& view) {
+BufferOrder order_of(const Shape& shape, const View& view) {
   BufferOrder result{memory_order(shape, view.strides), {}};
-  std::vector<int64_t> lying, strides;
+  Shape lying;
+  std::vector<Dim> strides;
   for (int d : result.order) {
     lying.push_back(shape[static_cast<size_t>(d)]);
-    strides.push_back(lying.back() == 1 ? 0 : view.strides[static_cast<size_t>(d)]);
+    strides.push_back(lying.back() == Dim(1) ? Dim(0) : view.strides[static_cast<size_t>(d)]);
   }
   if (is_row_major(lying, strides)) return result;
   // A dimension of extent 1 gets the stride that a dense array would have, so that equal work has equal strides.
-  int64_t inner = 1;
+  Dim inner = 1;
   for (size_t k = lying.size(); k-- > 0;) {
-    if (lying[k] == 1) strides[k] = inner;
+    if (lying[k] == Dim(1)) strides[k] = inner;
     inner = strides[k] * lying[k];
   }
-  result.strides = strides;
+  result.strides = size_exprs(strides);
   return result;
 }
 
@@ -41,15 +42,14 @@ bool is_identity(const BufferOrder& order) {
 }  // namespace
 
 Result<GroupProgram> group_program(const Group& group, const std::vector<std::pair<const Value*, View>>& views) {
+  SizeVars vars;
   std::unordered_map<const Value*, te::Tensor> tensors;
   std::vector<te::Tensor> inputs, outputs;
   te::FuncOptions options;
   int n_data = 0, n_constants = 0;
   for (const Value* value : group.inputs) {
-    std::vector<Expr> shape;
-    for (int64_t extent : value->extents()) shape.push_back(extent);
     const std::string name = value->is_constant() ? fmt::format("w{}", n_constants++) : fmt::format("x{}", n_data++);
-    tensors[value] = te::placeholder(std::move(shape), value->dtype(), name);
+    tensors[value] = te::placeholder(size_exprs(value->shape()), value->dtype(), name);
     inputs.push_back(tensors[value]);
     options.input_kinds.push_back(value->is_constant() ? ParamKind::kConstant : ParamKind::kInput);
   }
@@ -92,7 +92,7 @@ Result<GroupProgram> group_program(const Group& group, const std::vector<std::pa
   for (const auto& [value, view] : views) {
     const auto at = std::find(program.params.begin(), program.params.end(), value);
     if (at == program.params.end()) continue;
-    const BufferOrder order = order_of(value->extents(), view);
+    const BufferOrder order = order_of(value->shape(), view);
     if (func->params[static_cast<size_t>(at - program.params.begin())].kind == ParamKind::kOutput)
       inner_order = order.order;
     if (!is_identity(order))
@@ -102,22 +102,26 @@ Result<GroupProgram> group_program(const Group& group, const std::vector<std::pa
     const BufferOrder order{inner_order, {}};
     if (buffer->shape.size() == inner_order.size() && !is_identity(order)) orders[buffer.get()] = order;
   }
-  program.func = merge_dims(drop_unit_dims(order_loops(orders.empty() ? func : apply_orders(func, orders))));
+  func = canonical_sizes(orders.empty() ? func : apply_orders(func, orders), vars);
+  SizedFunc sized = with_size_params(merge_dims(drop_unit_dims(order_loops(func)), vars), vars);
+  program.func = std::move(sized.func);
+  program.sizes = std::move(sized.sizes);
   return program;
 }
 
-Func copy_program(const Value& value, const View& from, const View& to) {
-  const std::vector<int64_t> shape = value.extents();
-  const te::Tensor x = te::placeholder({shape.begin(), shape.end()}, value.dtype(), "x0");
+SizedFunc copy_program(const Value& value, const View& from, const View& to) {
+  SizeVars vars;
+  const te::Tensor x = te::placeholder(size_exprs(value.shape()), value.dtype(), "x0");
   const te::Tensor y = te::compute(x.shape(), [&](const auto& i) { return te::Body(x(i)); }, "copy");
   te::FuncOptions options;
   options.input_kinds = {value.is_constant() ? ParamKind::kConstant : ParamKind::kInput};
   const Func func = te::create_func("Copy", {x}, {y}, options);
   std::unordered_map<const BufferNode*, BufferOrder> orders;
   for (const auto& [param, view] : {std::pair(0, &from), std::pair(1, &to)})
-    if (const BufferOrder order = order_of(shape, *view); !is_identity(order))
+    if (const BufferOrder order = order_of(value.shape(), *view); !is_identity(order))
       orders[func->params[static_cast<size_t>(param)].buffer.get()] = order;
-  return merge_dims(drop_unit_dims(order_loops(orders.empty() ? func : apply_orders(func, orders))));
+  const Func lying = canonical_sizes(orders.empty() ? func : apply_orders(func, orders), vars);
+  return with_size_params(merge_dims(drop_unit_dims(order_loops(lying)), vars), vars);
 }
 
 }  // namespace fettle

@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "graph/plan/partition.h"
+#include "graph/size_vars.h"
 #include "graph/view.h"
 #include "ir/func.h"
 
@@ -13,6 +14,7 @@ namespace fettle {
 /// The program of a group, and which value each of its parameters is.
 struct GroupProgram {
   Func func;
+  std::vector<Dim> sizes;      // one an integer parameter
   std::vector<Value*> params;  // one a parameter: inputs and constants, then outputs
 };
 
@@ -25,6 +27,6 @@ struct GroupProgram {
 Result<GroupProgram> group_program(const Group& group, const std::vector<std::pair<const Value*, View>>& views);
 
 /// A program that copies a value that lies as `from` to where it lies as `to`.
-Func copy_program(const Value& value, const View& from, const View& to);
+SizedFunc copy_program(const Value& value, const View& from, const View& to);
 
 }  // namespace fettle

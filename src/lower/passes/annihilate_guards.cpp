@@ -78,7 +78,7 @@ class Annihilator : public StmtMutator {
     Neutral neutral;
     if (update->op == BinaryOp::kAdd)
       neutral = Neutral::kZero;
-    else if (update->op == BinaryOp::kMax)
+    else if (is_maximum(update->op))
       neutral = Neutral::kLowest;
     else if (update->op == BinaryOp::kMin)
       neutral = Neutral::kHighest;
@@ -90,6 +90,8 @@ class Annihilator : public StmtMutator {
     };
     const bool old_first = is_old(update->a);
     if (!old_first && !is_old(update->b)) return s;
+    // ordered_max(old, -inf) is another number where old is NaN.
+    if (old_first && update->op == BinaryOp::kOrderedMax) return s;
     const Expr& old = old_first ? update->a : update->b;
     // Sums of products in registers take a zero for a lane that is off: only what is read for it is masked, not what is
     // read for all lanes, nor the sum.
@@ -99,7 +101,7 @@ class Annihilator : public StmtMutator {
     Guarded guarded = find_guard(added, neutral, adds_zeros && is_product ? lanes_ : LaneVars());
     if (!guarded.condition) return s;
     return if_then(guarded.condition,
-                   store(target->buffer, target->indices, binary(update->op, old, guarded.value), target->mask));
+                   store(target->buffer, target->indices, accumulated(update->op, old, guarded.value), target->mask));
   }
 
  private:

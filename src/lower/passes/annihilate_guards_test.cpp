@@ -39,6 +39,20 @@ TEST(AnnihilateGuards, AllElseBecomesControl) {
   }
 }
 
+// What is neutral for an ordered maximum is so beside the old value in its place alone: else NaN would become -inf.
+TEST(AnnihilateGuards, OfAnOrderedMaximum) {
+  for (const bool in_place : {true, false}) {
+    const std::string guarded = "select(1 <= i, A[i - 1], -inf)";
+    const Result<Func> func =
+        parse_func("lowered func f(A: f32[9], C: f32[1] output):\n  for i in 9:\n    C[0] = ordered_max(" +
+                   (in_place ? guarded + ", C[0])\n" : "C[0], " + guarded + ")\n"));
+    ASSERT_TRUE(func) << func.error().to_string();
+    const std::string text = to_text(annihilate_guards(*func));
+    EXPECT_EQ(text.find("C[0] = ordered_max(A[i - 1], C[0])\n") != std::string::npos, in_place) << text;
+    EXPECT_EQ(text.find("select(") == std::string::npos, in_place) << text;
+  }
+}
+
 TEST(FoldControl, ZerosOfAMaskedReadNeedNoSelection) {
   const Result<Func> func = parse_func(
       "lowered func f(A: f32[400], C: f32[400] output):\n"

@@ -25,7 +25,12 @@ PrologueSplit split_prologue(const Func& func) {
   const BlockNode& root = func.root();
   const std::vector<Stmt> nests = parts_of(root.body);
   std::vector<AccessedBuffers> accesses;
-  for (const Stmt& nest : nests) accesses.push_back(accesses_of(nest));
+  std::vector<bool> is_sized;  // what depends on integer parameters is not known ahead
+  for (const Stmt& nest : nests) {
+    accesses.push_back(accesses_of(nest));
+    is_sized.push_back(std::ranges::any_of(
+        func->int_params, [&](const IntParam& param) { return uses_var(nest, param.var.get()); }));
+  }
 
   BufferSet constant_params, candidates;
   for (const Param& param : func->params)
@@ -41,7 +46,8 @@ PrologueSplit split_prologue(const Func& func) {
       const AccessedBuffers& a = accesses[i];
       const auto is_candidate = [&](const BufferNode* b) { return contains(candidates, b); };
       const auto is_constant = [&](const BufferNode* b) { return contains(constant_params, b) || is_candidate(b); };
-      if (std::ranges::all_of(a.reads, is_constant) && std::ranges::all_of(a.writes, is_candidate)) continue;
+      if (!is_sized[i] && std::ranges::all_of(a.reads, is_constant) && std::ranges::all_of(a.writes, is_candidate))
+        continue;
       for (const BufferNode* buffer : a.writes) changed |= candidates.erase(buffer) > 0;
       for (size_t j = i + 1; j < accesses.size(); ++j)
         for (const BufferNode* buffer : accesses[j].writes)
@@ -106,6 +112,7 @@ PrologueSplit split_prologue(const Func& func) {
   result.prologue = with(func, [&](FuncNode& f) {
     f.name += "_prologue";
     f.params.clear();
+    f.int_params.clear();
     for (const Param& param : func->params)
       if (contains(read_by_prologue, param.buffer.get())) f.params.push_back({param.buffer, ParamKind::kInput, false});
     for (const Buffer& buffer : shared) f.params.push_back({buffer, ParamKind::kOutput, false});

@@ -11,7 +11,6 @@
 #include "ir/text.h"
 #include "measure/compare.h"
 #include "measure/json.h"
-#include "measure/protocol.h"
 #include "measure/sampled.h"
 #include "schedule/reformulation.h"
 #include "schedule/schedule.h"

@@ -25,6 +25,7 @@ bool is_neutral(const Expr& e, BinaryOp op) {
     case BinaryOp::kMin:
       return structural_equal(e, highest(e.dtype()));
     case BinaryOp::kMax:
+    case BinaryOp::kOrderedMax:
       return structural_equal(e, lowest(e.dtype()));
     default:
       return false;
@@ -45,6 +46,8 @@ Result<Combiner> match_combiner(const Func& func, const BlockNode& block) {
     return differs("its init and its body are not one store each to the same element");
   const auto* combine = c.update->value.as<BinaryNode>();
   if (!combine) return differs("its update is not C = C op f");
+  if (is_load_of(combine->a, *c.update) && combine->op == BinaryOp::kOrderedMax)
+    return differs("its update ordered_max(C, f) forgets C where f is NaN: ordered_max(f, C) does not");
   if (is_load_of(combine->a, *c.update))
     c.term = combine->b;
   else if (is_load_of(combine->b, *c.update))

@@ -13,7 +13,8 @@ struct Combiner {
   Expr term;  // f
 };
 
-/// E212 where the block's init and body are not such a pair with op one of + * min max.
+/// E212 where the block's init and body are not such a pair with op one of + * min max ordered_max: the last as
+/// C[…] = ordered_max(f, C[…]). `accumulated` (ir/expr.h) makes the update of another C and f.
 Result<Combiner> match_combiner(const Func& func, const BlockNode& block);
 
 }  // namespace fettle

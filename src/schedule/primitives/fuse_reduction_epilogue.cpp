@@ -36,6 +36,9 @@ Result<Applied> apply_fuse_reduction_epilogue(const Schedule& s, const FuseReduc
   if (!combine || combine->op != combiner.op || reads_between(combine->a) == reads_between(combine->b))
     return refuse(fmt::format("it does not combine {} with something else as the reduction does", between->name));
   const bool left = reads_between(combine->a);
+  // The other operand becomes what the reduction begins with: only at its place it says the same of NaN.
+  if (!left && combiner.op == BinaryOp::kOrderedMax)
+    return refuse(fmt::format("{} is not the first operand of ordered_max", between->name));
   const auto* result = (left ? combine->a : combine->b).as<LoadNode>();
   const Expr& other = left ? combine->b : combine->a;
   if (!result || !(output.buffer->dtype == between->dtype))
@@ -51,7 +54,7 @@ Result<Applied> apply_fuse_reduction_epilogue(const Schedule& s, const FuseReduc
   for (Expr& index : indices) index = moved(index);
   auto fresh = make_ref<BlockNode>(reduction);
   fresh->init = store(output.buffer, indices, moved(other));
-  fresh->body = store(output.buffer, indices, binary(combiner.op, load(output.buffer, indices), combiner.term));
+  fresh->body = store(output.buffer, indices, accumulated(combiner.op, load(output.buffer, indices), combiner.term));
   infer_regions(*fresh, analyzer);
   Func fused = replace_in(func, &reduction, fresh);
   fused = replace_in(fused, find_block(fused->body, epilogue.name), nullptr);

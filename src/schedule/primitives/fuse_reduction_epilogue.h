@@ -8,7 +8,7 @@ namespace fettle {
 ///   block T: init T[vi] = 0; T[vi] += f(vi, vk)      block D: D[vi] = T[vi] + b[vi]
 ///   →
 ///   block T: init D[vi] = b[vi]; D[vi] += f(vi, vk)
-/// Also for * min max, where both use the same. The reduction keeps its loops and its name. Results are reassociated.
+/// Also for * min max ordered_max(T, g), if both use one. The reduction keeps loops and name. Results are reassociated.
 /// block:          the reduction, with an update T[…] = T[…] op f and op's neutral element as init
 /// epilogue_block: D[…] = T[…] op g, elementwise on all of T, where g does not read T
 /// Returns nothing; the epilogue is consumed. Saves a buffer and a pass over it.

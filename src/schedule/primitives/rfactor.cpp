@@ -77,7 +77,8 @@ Stmt partial_block(const Plan& p, const std::string& name) {
     if (iter.kind == IterKind::kReduce) iters[iter.var.get()] = simplify(substitute(iter.binding, loops));
   const std::vector<Expr> at = element(p, p.combiner.update->indices, factor);
   fresh->init = store(p.partial, at, p.combiner.init->value);
-  fresh->body = store(p.partial, at, binary(p.combiner.op, load(p.partial, at), substitute(p.combiner.term, iters)));
+  fresh->body =
+      store(p.partial, at, accumulated(p.combiner.op, load(p.partial, at), substitute(p.combiner.term, iters)));
   fresh->reads.clear();
   for (const Region& read : substitute(p.block->reads, iters))
     if (read.buffer != p.combiner.update->buffer) fresh->reads.push_back(read);
@@ -87,7 +88,7 @@ Stmt partial_block(const Plan& p, const std::string& name) {
   if (!reduces) {
     fresh->init = nullptr;
     fresh->body =
-        store(p.partial, at, binary(p.combiner.op, p.combiner.init->value, substitute(p.combiner.term, iters)));
+        store(p.partial, at, accumulated(p.combiner.op, p.combiner.init->value, substitute(p.combiner.term, iters)));
   }
   return fresh;
 }
@@ -124,7 +125,7 @@ Stmt final_nest(const Plan& p, const Expr& predicate) {
   const Buffer& out = p.combiner.update->buffer;
   const std::vector<Expr> from = element(p, indices, factor);
   fresh->init = store(out, indices, p.combiner.init->value);
-  fresh->body = store(out, indices, binary(p.combiner.op, load(out, indices), load(p.partial, from)));
+  fresh->body = store(out, indices, accumulated(p.combiner.op, load(out, indices), load(p.partial, from)));
   fresh->reads = {point_region(p.partial, from)};
   fresh->writes = {point_region(out, indices)};
   return wrap_loops(list, fresh);

@@ -12,8 +12,8 @@ namespace fettle {
 ///   for i: for k0: block C(vi = i, vk0: reduce = k0):                 C[vi] += C_rf[vk0, vi]
 /// So the loop k0 of the first nest is spatial and can run in parallel, in lanes or on threads.
 ///
-/// block:       a reduction block with an update C[…] = C[…] op f, op one of + * min max, and op's neutral element as
-///              init
+/// block:       a reduction block with an update C[…] = C[…] op f, op one of + * min max ordered_max, and op's neutral
+///              element as init
 /// loop:        one of the block's reduction loops, of constant extent, serial
 /// factor_axis: where the new dimension of the partial results stands: 0 … rank of C (-1: last)
 /// Returns the block of the partial results, C_rf, whose loops are the old ones; the old reference stands for the block

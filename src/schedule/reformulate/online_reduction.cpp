@@ -78,7 +78,7 @@ Result<Reformulated> apply_online_reduction(const Func& func, const BlockNode& s
   std::vector<Expr> at_s = s.update->indices;
   for (Expr& index : at_s) index = substitute(index, to_maximum);
   const Expr before = load(states_m, m.update->indices), sum_before = load(states_s, at_s);
-  const Expr after = max(before, x);
+  const Expr after = accumulated(m.combine->op, before, x);
   auto both = make_ref<BlockNode>(*maximum);
   both->init = seq({maximum->init, store(states_s, at_s, s.init->value)});
   both->body = seq({store(states_s, at_s, sum_before * scale_of(before, after) + scale_of(x, after)),

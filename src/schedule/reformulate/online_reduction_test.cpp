@@ -9,7 +9,8 @@ namespace {
 using testing::schedule_from;
 
 // A softmax of rows; the sum reads `added`, the result is `result`.
-std::string softmax(const std::string& added = "E[vs, vt]", const std::string& result = "E[vo, vp] / S[vo]") {
+std::string softmax(const std::string& added = "E[vs, vt]", const std::string& result = "E[vo, vp] / S[vo]",
+                    const std::string& maximum = "max(M[vi], A[vi, vk])") {
   const auto reads = [](const std::string& value, std::vector<std::string> regions) {
     std::string list;
     for (const std::string& region : regions)
@@ -28,7 +29,9 @@ func softmax(A: f32[3, 7], B: f32[3, 7] output):
         writes M[vi]
         init:
           M[vi] = -inf
-        M[vi] = max(M[vi], A[vi, vk])
+        M[vi] = )" +
+         maximum +
+         R"(
   for e in 3:
     for f in 7:
       block E(ve: spatial[3] = e, vf: spatial[7] = f):
@@ -66,7 +69,12 @@ std::vector<float> run(const Func& func, std::vector<float> input) {
 // Within the stated bound: 4 * 7 units of the sum, and those of the division.
 void expect_close(const Func& before, const Func& after, const std::vector<float>& input) {
   const std::vector<float> x = run(before, input), y = run(after, input);
-  for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 32 * 1.2e-7f * std::abs(x[i])) << i;
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (std::isnan(x[i]) || std::isnan(y[i]))
+      EXPECT_EQ(std::isnan(x[i]), std::isnan(y[i])) << i;
+    else
+      EXPECT_NEAR(x[i], y[i], 32 * 1.2e-7f * std::abs(x[i])) << i;
+  }
 }
 
 std::vector<float> some_input() {
@@ -108,6 +116,27 @@ TEST(OnlineReduction, MaskedElementsAreNothing) {
   std::vector<float> input = some_input();
   for (size_t i : {0, 1, 6, 9, 20}) input[i] = -INFINITY;
   expect_close(s.original, s.func(), input);
+}
+
+TEST(OnlineReduction, AnOrderedMaximumPassesNaNOnInTheSum) {
+  for (const char* added : {"E[vs, vt]", "exp(A[vs, vt] - M[vs])"}) {
+    auto s = schedule_from(softmax(added, "E[vo, vp] / S[vo]", "ordered_max(A[vi, vk], M[vi])"));
+    ASSERT_OK(reformulate(s, {s.block("S"), "online_reduction", {}}));
+    EXPECT_NE(to_text(s.func()).find("ordered_max(A[vi, vk], M[vi])"), std::string::npos);
+    EXPECT_REPLAYS(s);
+    std::vector<float> input = some_input();
+    expect_close(s.original, s.func(), input);
+    for (const size_t place : {7, 10, 13}) {  // first, in the middle, last
+      std::vector<float> with_nan = input;
+      with_nan[place] = NAN;
+      with_nan[0] = -INFINITY;
+      expect_close(s.original, s.func(), with_nan);
+      for (size_t i = 0; i < 21; ++i) EXPECT_EQ(std::isnan(run(s.func(), with_nan)[i]), i / 7 == 1) << i;
+    }
+    for (size_t i = 0; i < 21; ++i) input[i] = i < 7 ? NAN : -INFINITY;
+    input[16] = NAN;
+    for (const float y : run(s.func(), input)) EXPECT_TRUE(std::isnan(y));
+  }
 }
 
 TEST(OnlineReduction, StatesItsBound) {
@@ -164,12 +193,13 @@ std::string attention(const std::string& weight = "P[h, i, j]", const std::strin
   return text;
 }
 
-std::vector<float> run_attention(const Func& func, float scale) {
+std::vector<float> run_attention(const Func& func, float scale, int64_t nan_of_keys = -1) {
   std::vector<std::vector<float>> data = {std::vector<float>(24), std::vector<float>(56), std::vector<float>(70),
                                           std::vector<float>(30, -1.0f)};
   for (size_t p = 0; p < 3; ++p)
     for (size_t i = 0; i < data[p].size(); ++i)
       data[p][i] = (p < 2 ? scale : 1.0f) * (static_cast<float>((i * 37 + p * 11) % 23) / 11.0f - 1.0f);
+  if (nan_of_keys >= 0) data[1][static_cast<size_t>(nan_of_keys)] = NAN;
   std::vector<BufferArg> args;
   for (auto& buffer : data) args.push_back({buffer.data(), static_cast<int64_t>(buffer.size() * 4)});
   const auto done = interpret(func, args);
@@ -212,6 +242,24 @@ TEST(OnlineReduction, MaskedKeysAreNothing) {
   ASSERT_OK(reformulate(s, {s.block("O"), "online_reduction", {2}}));
   const std::vector<float> x = run_attention(s.original, 1), y = run_attention(s.func(), 1);
   for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 1e-5) << i;
+}
+
+TEST(OnlineReduction, AttentionPassesNaNOnWithAnOrderedMaximum) {
+  std::string text = attention();
+  const std::string plain = "max(M[h, i], X[h, i, j])";
+  ASSERT_NE(text.find(plain), std::string::npos);
+  text.replace(text.find(plain), plain.size(), "ordered_max(X[h, i, j], M[h, i])");
+  for (const int64_t size : {2, 7}) {
+    expect_attention(text, size);
+    auto s = schedule_from(text);
+    ASSERT_OK(reformulate(s, {s.block("O"), "online_reduction", {size}}));
+    EXPECT_EQ(to_text(s.func()).find("= max("), std::string::npos);
+    for (const int64_t key : {0, 3, 6}) {  // of the second head
+      const std::vector<float> x = run_attention(s.original, 1), y = run_attention(s.func(), 1, 28 + key * 4);
+      for (size_t i = 0; i < 15; ++i) EXPECT_NEAR(x[i], y[i], 1e-5) << i;
+      for (size_t i = 15; i < 30; ++i) EXPECT_TRUE(std::isnan(y[i])) << i;
+    }
+  }
 }
 
 TEST(OnlineReduction, E228WhereNothingIsWeighed) {

@@ -48,7 +48,7 @@ Result<Exponential> match_exponential(const Func& func, const BlockNode& scope, 
   e.maximum = highest ? only_writer(func, scope, *highest) : nullptr;
   if (!e.maximum) return pattern_differs("what is added is not exp(x - M)");
   FETTLE_TRY(e.m, match_reduction(func, *e.maximum));
-  if (e.m.combine->op != BinaryOp::kMax) return pattern_differs("M is no maximum");
+  if (!is_maximum(e.m.combine->op)) return pattern_differs("M is no maximum");
   if (!e.m.update->buffer->dtype.is_float()) return pattern_differs("the maximum is not of floating-point numbers");
   e.x = difference->a;
   e.at = highest->indices;
@@ -255,6 +255,7 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
   FETTLE_TRY(const Weighted w, match_weighted(func, *scope, block));
   States make(func, w, block_size);
   const double lowest = -std::numeric_limits<double>::infinity();
+  const auto maximum = [&](const Expr& a, const Expr& b) { return accumulated(w.e.m.combine->op, a, b); };
   const auto infinite = [&] { return constant(lowest, make.dtype()); };
   const std::string &of_max = w.e.maximum->name, &of_sum = w.sum->name;
 
@@ -268,7 +269,7 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
   make.add(of_max + "_block", concatenated(concatenated(rows, {step}), {within}),
            store(highest, indices(step.var, rows), infinite()),
            store(highest, indices(step.var, rows),
-                 max(at, make.guarded(step, within, substitute(w.e.m.term, values), lowest))));
+                 maximum(at, make.guarded(step, within, substitute(w.e.m.term, values), lowest))));
 
   // What exponents are relative to: where all is -inf so far, 0, so that such elements count as 0.
   const auto shift = [&](const Expr& run) { return select(eq(run, infinite()), constant(0, make.dtype()), run); };
@@ -279,7 +280,7 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
   const Buffer factors = make.buffer(of_max + "_scale", Expr(make.blocks()), rows);
   const std::vector<Expr> here = indices(Expr(step.var), rows);
   const Expr before = select(eq(step.var, 0), infinite(), load(state_m, indices({}, rows)));
-  const Expr after = max(before, load(highest, here));
+  const Expr after = maximum(before, load(highest, here));
   make.add(of_max + "_run", concatenated({step}, rows), nullptr,
            seq({store(factors, here, math("exp", {before - shift(after)})), store(runs, here, after),
                 store(state_m, indices({}, rows), after)}));

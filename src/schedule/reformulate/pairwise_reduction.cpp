@@ -13,7 +13,9 @@
 #include <fmt/format.h>
 
 #include "ir/visit.h"
+#include "schedule/dataflow/combiner.h"
 #include "schedule/dataflow/dataflow.h"
+#include "schedule/reformulate/online_states.h"
 #include "schedule/reformulate/reduction_pattern.h"
 #include "schedule/reformulation.h"
 
@@ -24,6 +26,15 @@ constexpr int64_t kMostTerms = 4096;
 
 // f(vars of `spatial`, k)
 using Term = std::function<Expr(const std::vector<Expr>& at, const Expr& k)>;
+
+// True where `term` is itself the result of a reduction by ordered_max.
+bool is_ordered_maximum(const Func& func, const BlockNode& scope, const Expr& term) {
+  const auto* element = term.as<LoadNode>();
+  const BlockNode* writer = element ? only_writer(func, scope, *element) : nullptr;
+  if (!writer) return false;
+  const auto combiner = match_combiner(func, *writer);
+  return combiner && combiner->op == BinaryOp::kOrderedMax;
+}
 
 Result<Reformulated> apply_pairwise_reduction(const Func& func, const BlockNode& block,
                                               std::span<const int64_t> numbers) {
@@ -44,6 +55,12 @@ Result<Reformulated> apply_pairwise_reduction(const Func& func, const BlockNode&
       if (i != m.reduce) values[block.iters[i].var.get()] = at[next++];
     return substitute(m.term, values);
   };
+  // The first of a pair has to be a number for ordered_max.
+  bool may_be_nan = m.combine->op == BinaryOp::kOrderedMax && !is_ordered_maximum(func, *scope, m.term);
+  const auto pair_of = [&](Expr a, Expr b) {
+    if (may_be_nan) a = accumulated(m.combine->op, m.init->value, std::move(a));
+    return accumulated(m.combine->op, std::move(a), std::move(b));
+  };
   for (int64_t half = total / 2; half >= 1; half /= 2) {
     auto step = make_ref<BlockNode>(block);
     step->init = Stmt();
@@ -62,7 +79,7 @@ Result<Reformulated> apply_pairwise_reduction(const Func& func, const BlockNode&
     Expr value;
     if (half > 1) {
       const Var pair = make_var("vp");
-      value = binary(m.combine->op, term(at, pair), term(at, Expr(pair) + half));
+      value = pair_of(term(at, pair), term(at, Expr(pair) + half));
       step->iters.push_back({pair, half, IterKind::kSpatial, nullptr});
       at.push_back(pair);
       shape.push_back(half);
@@ -77,11 +94,12 @@ Result<Reformulated> apply_pairwise_reduction(const Func& func, const BlockNode&
         return load(buffer, indices);
       };
     } else {
-      value = binary(m.combine->op, term(at, 0), term(at, 1));
+      value = pair_of(term(at, 0), term(at, 1));
       std::vector<Expr> indices;
       for (const Expr& index : m.update->indices) indices.push_back(substitute(index, to_fresh));
       step->body = store(m.update->buffer, indices, value);
     }
+    may_be_nan = false;
     step->reads.clear();
     step->writes.clear();
     Analyzer analyzer;

@@ -21,9 +21,8 @@ struct ReductionPattern {
 };
 
 /// A perfect nest whose loops are bound one to one to the block's iterators, without a predicate. Reduce iterators, one
-/// or several, have constant extents, or `open` ones; all others are spatial. The update is
-/// C[…] = C[…] op f with op one of + * min
-/// max, and the init is op's neutral element. E228 where it is something else.
+/// or several, have constant extents, or `open` ones; all others are spatial. The update is C[…] = C[…] op f with op
+/// one of + * min max ordered_max, and the init is op's neutral element. E228 where it is something else.
 Result<ReductionPattern> match_reduction(const Func& func, const BlockNode& block, bool several = false,
                                          bool open = false);
 

@@ -9,9 +9,8 @@
 // Of several reduce iterators the last one is k; the others stay where they are, in the parts:
 //   for i: for j: for k: C[i] (+)= f(i, j, k)   →   for i: for p: for j: for r: C_partial[i, p] (+)= …
 // Pattern: a perfect nest whose loops are bound one to one to the block's iterators, without a predicate; the
-// reduction's extent constant, but for interleaved parts; an init, and an update C[…] = C[…] op f with
-// op one of + * min max, whose init is op's
-// neutral element.
+// reduction's extent constant, but for interleaved parts; an init, and an update C[…] = C[…] op f with op one of + *
+// min max ordered_max, whose init is op's neutral element.
 // Returns C_partial and C. Class: reassociating. Costs a buffer of P times the output.
 
 #include "ir/query.h"
@@ -78,7 +77,7 @@ Result<Reformulated> apply_split_reduction(const Func& func, const BlockNode& bl
   Expr term = substitute(m.term, values);
   const bool surplus = !params.can_prove_equal(size * parts, total);
   if (surplus && interleaved) term = select(call("likely", {lt(term_index, total)}, kBool), term, m.init->value);
-  first->body = store(partial, at, binary(m.combine->op, load(partial, at), term));
+  first->body = store(partial, at, accumulated(m.combine->op, load(partial, at), term));
   const auto first_ref = first.get();
   Stmt first_nest = fresh_nest(first);
   if (surplus && !interleaved)
@@ -101,7 +100,7 @@ Result<Reformulated> apply_split_reduction(const Func& func, const BlockNode& bl
   order.push_back(last);
   second->reads = {point_region(partial, from)};
   second->body = store(m.update->buffer, m.update->indices,
-                       binary(m.combine->op, load(m.update->buffer, m.update->indices), load(partial, from)));
+                       accumulated(m.combine->op, load(m.update->buffer, m.update->indices), load(partial, from)));
   const Stmt second_nest = fresh_nest(second, order);
 
   const BlockNode* scope = enclosing_block(func, &block);

@@ -215,7 +215,7 @@ inline Func pool_workload(int64_t h, int64_t w, int64_t c, bool average, bool ch
 inline Func softmax_workload(int64_t rows, int64_t n) {
   te::Tensor x = te::placeholder({rows, n}, kF32, "X");
   te::ReduceAxis r = te::reduce_axis(n, "r"), q = te::reduce_axis(n, "q");
-  te::Tensor m = te::compute({rows}, [&](const Indices& i) { return te::max(x(i[0], r), {r}); }, "M");
+  te::Tensor m = te::compute({rows}, [&](const Indices& i) { return te::ordered_max(x(i[0], r), {r}); }, "M");
   te::Tensor e = te::compute({rows, n}, [&](const Indices& i) { return math("exp", {x(i[0], i[1]) - m(i[0])}); }, "E");
   te::Tensor s = te::compute({rows}, [&](const Indices& i) { return te::sum(e(i[0], q), {q}); }, "S");
   te::Tensor y = te::compute({rows, n}, [&](const Indices& i) { return e(i[0], i[1]) / s(i[0]); }, "Y");
@@ -226,7 +226,7 @@ inline Func softmax_workload(int64_t rows, int64_t n) {
 inline Func softmax_middle_workload(int64_t a, int64_t n, int64_t b) {
   te::Tensor x = te::placeholder({a, n, b}, kF32, "X");
   te::ReduceAxis r = te::reduce_axis(n, "r"), q = te::reduce_axis(n, "q");
-  te::Tensor m = te::compute({a, b}, [&](const Indices& i) { return te::max(x(i[0], r, i[1]), {r}); }, "M");
+  te::Tensor m = te::compute({a, b}, [&](const Indices& i) { return te::ordered_max(x(i[0], r, i[1]), {r}); }, "M");
   te::Tensor e = te::compute({a, n, b}, [&](const Indices& i) { return math("exp", {x(i) - m(i[0], i[2])}); }, "E");
   te::Tensor s = te::compute({a, b}, [&](const Indices& i) { return te::sum(e(i[0], q, i[1]), {q}); }, "S");
   te::Tensor y = te::compute({a, n, b}, [&](const Indices& i) { return e(i) / s(i[0], i[2]); }, "Y");
@@ -241,7 +241,8 @@ inline Func attention_workload(int64_t heads, int64_t n, int64_t d) {
                        j3 = te::reduce_axis(n, "j3");
   const te::Tensor s = te::compute(
       {heads, n, n}, [&](const Indices& i) { return te::sum(q(i[0], i[1], c) * k(i[0], i[2], c), {c}); }, "S");
-  const te::Tensor m = te::compute({heads, n}, [&](const Indices& i) { return te::max(s(i[0], i[1], j1), {j1}); }, "M");
+  const te::Tensor m =
+      te::compute({heads, n}, [&](const Indices& i) { return te::ordered_max(s(i[0], i[1], j1), {j1}); }, "M");
   const te::Tensor e = te::compute(
       {heads, n, n}, [&](const Indices& i) { return math("exp", {s(i[0], i[1], i[2]) - m(i[0], i[1])}); }, "E");
   const te::Tensor sum =

@@ -227,7 +227,7 @@ class StatementReader : public NestWalk {
           o.count(floats, kDivMod, times);
         } else if (n->op == BinaryOp::kAnd || n->op == BinaryOp::kOr) {
           o.booleans += times;
-        } else if (e.dtype().is_bool() || n->op == BinaryOp::kMin || n->op == BinaryOp::kMax) {
+        } else if (e.dtype().is_bool() || n->op == BinaryOp::kMin || is_maximum(n->op)) {
           o.count(floats, kCompare, times);
         } else {
           o.count(floats, kOther, times);

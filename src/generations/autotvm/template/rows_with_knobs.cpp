@@ -94,7 +94,7 @@ RowReductions row_reductions(const Func& func) {
     const StoreNode* store = block->init ? single_store(*block) : nullptr;
     const auto* value = store ? store->value.as<BinaryNode>() : nullptr;
     if (!value) continue;
-    found.maxima += value->op == BinaryOp::kMax ? 1 : 0;
+    found.maxima += is_maximum(value->op) ? 1 : 0;
     found.sums += value->op == BinaryOp::kAdd ? 1 : 0;
   }
   return found;

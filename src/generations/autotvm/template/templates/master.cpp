@@ -7,10 +7,11 @@
 #include <algorithm>
 
 #include "generations/autotvm/template/template_def.h"
-#include "generations/autotvm/template/tiling_knobs.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
+#include "tune/parts/inline.h"
 #include "tune/parts/structure.h"
+#include "tune/parts/tile_steps.h"
 
 namespace fettle {
 namespace {
@@ -54,16 +55,11 @@ Result<> schedule_nest(TemplateContext& t, const std::string& name) {
     parts[0].push_back(cut[0]);
     parts[1].push_back(cut[1]);
   }
-  const auto in_order = [](std::initializer_list<const Loops*> groups) {
-    Loops order;
-    for (const Loops* group : groups) order.insert(order.end(), group->begin(), group->end());
-    return order;
-  };
-  Loops order = in_order({&spatial[0], &reduce[0], &reduce[1], &spatial[1]});
+  Loops order = concatenated({spatial[0], reduce[0], reduce[1], spatial[1]});
   if (!reduce[0].empty()) {
     FETTLE_TRY(const int64_t which, t.define_knob("loops/" + name + "/order", {0, 1, 2}));
-    if (which == 1) order = in_order({&spatial[0], &reduce[0], &spatial[1], &reduce[1]});
-    if (which == 2) order = in_order({&spatial[0], &spatial[1], &reduce[0], &reduce[1]});
+    if (which == 1) order = concatenated({spatial[0], reduce[0], spatial[1], reduce[1]});
+    if (which == 2) order = concatenated({spatial[0], spatial[1], reduce[0], reduce[1]});
   }
   if (order.size() > 1) FETTLE_TRY_VOID(reorder(s, {.loops = order}));
   FETTLE_TRY(const int64_t innermost, t.define_knob("loops/" + name + "/innermost", {0, 1, 2}));

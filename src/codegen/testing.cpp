@@ -1,11 +1,10 @@
-#include "codegen/opencl/run.h"
+#include "codegen/opencl/testing.h"
 
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <mutex>
 #include <thread>
 

@@ -1,0 +1,306 @@
+// One call of a model: what is checked and made ready before compiled code runs, and what is told afterwards.
+
+#include "rt/memory.h"
+#include "rt/model_context.h"
+#include "rt/tensor.h"
+
+namespace fettle::rt {
+namespace {
+
+const char* status_text(int32_t status) {
+  switch (status) {
+    case FETTLE_INVALID_ARGUMENT:
+      return "an argument is invalid";
+    case FETTLE_OUT_OF_MEMORY:
+      return "memory ran out";
+    case FETTLE_UNSUPPORTED_CPU:
+      return "the processor is not supported";
+    case FETTLE_WRONG_SHAPE:
+      return "a size does not fit";
+    default:
+      return "compiled code failed";
+  }
+}
+
+/// "input 'x'"
+Text subject(const char* what, const char* name) {
+  Text text;
+  text << what << " '" << name << "'";
+  return text;
+}
+
+}  // namespace
+
+int32_t refuse(ModelContext& context, int32_t status, const Text& text) {
+  context.error = text;
+  return status;
+}
+
+bool Block::reserve(int64_t needed, int32_t huge_pages) {
+  if (needed < 0) return false;
+  if (data != nullptr && needed <= bytes) return true;
+  release();
+  data = fettle_pages_alloc(needed, huge_pages);
+  if (data == nullptr) return false;
+  bytes = needed;
+  huge = huge_pages;
+  return true;
+}
+
+void Block::release() {
+  fettle_pages_free(data, bytes, huge);
+  *this = {};
+}
+
+int32_t check_tensor(ModelContext& context, const char* what, const FettleTensor& expected, const FettleTensor* given,
+                     FettleTensor& taken) {
+  if (!take_struct(given, taken)) {
+    return refuse(context, FETTLE_INVALID_ARGUMENT,
+                  subject(what, expected.name)
+                      << " has struct_bytes " << int64_t{given->struct_bytes}
+                      << "; set it to sizeof(FettleTensor), and what this version does not know to zero");
+  }
+  if (taken.device != 0 && taken.device != FETTLE_CPU) {
+    return refuse(context, FETTLE_INVALID_ARGUMENT,
+                  subject(what, expected.name) << " lies on a device of kind " << taken.device
+                                               << "; this model reads the memory of the CPU (kind 1): copy it there");
+  }
+  if (taken.dtype == expected.dtype && taken.rank == expected.rank && (taken.rank == 0 || taken.shape != nullptr))
+    return FETTLE_OK;
+  const int32_t status =
+      taken.dtype == expected.dtype && taken.rank != expected.rank ? FETTLE_WRONG_SHAPE : FETTLE_INVALID_ARGUMENT;
+  Text text = subject(what, expected.name);
+  text << " is " << taken << ", expected " << expected;
+  if (status == FETTLE_INVALID_ARGUMENT && taken.dtype == expected.dtype) text << ": its shape is a null pointer";
+  return refuse(context, status, text);
+}
+
+int32_t check_extents(ModelContext& context, const char* what, const FettleTensor& expected,
+                      const FettleTensor& given) {
+  for (int32_t d = 0; d < expected.rank; ++d) {
+    const int64_t extent = given.shape[d], wanted = expected.shape[d];
+    if (extent >= 0 && (wanted < 0 || extent == wanted)) continue;
+    Text text = subject(what, expected.name);
+    text << " is " << given << ", expected " << expected << ": axis " << d << " is " << extent << ", ";
+    return refuse(context, FETTLE_WRONG_SHAPE, wanted < 0 ? text << "and must be given" : text << "not " << wanted);
+  }
+  return FETTLE_OK;
+}
+
+namespace {
+
+/// Whether a call may write there: what a call before gave may be an input of this one.
+bool is_ours(const ModelContext& context, const void* data) {
+  const FettleModelInfo& info = *context.model->info;
+  const auto holds = [&](const Block& block) {
+    return data >= block.data && data < static_cast<const char*>(block.data) + block.bytes;
+  };
+  for (int32_t i = 0; i < info.n_outputs; ++i)
+    if (holds(context.owned[i])) return true;
+  for (int32_t s = 0; s < info.n_states; ++s)
+    if (holds(context.states[s].block)) return true;
+  return false;
+}
+
+/// Where the elements of input i lie, densely; *at is what `entry` is given.
+int32_t place_input(ModelContext& context, int32_t i, const FettleTensor& expected, const FettleTensor& given,
+                    void** at) {
+  const int64_t bytes = dense_bytes(given.dtype, given.shape, given.rank);
+  if (given.data == nullptr && bytes != 0)
+    return refuse(context, FETTLE_INVALID_ARGUMENT,
+                  subject("input", expected.name) << " has no data: it is a null pointer");
+  *at = bytes == 0 ? &context : given.data;
+  if (bytes == 0 || (is_dense(given.shape, given.strides, given.rank) && !is_ours(context, given.data)))
+    return FETTLE_OK;
+  Block& staged = context.staged[i];
+  if (given.rank > kMaxRank)
+    return refuse(context, FETTLE_INVALID_ARGUMENT,
+                  subject("input", expected.name) << " has too many axes to be copied");
+  if (!staged.reserve(bytes)) {
+    return refuse(context, FETTLE_OUT_OF_MEMORY,
+                  subject("input", expected.name)
+                      << " needs a dense copy, for which there is no memory: " << bytes << " bytes");
+  }
+  copy_elements(staged.data, nullptr, given.data, given.strides, given.shape, given.rank, given.dtype);
+  *at = staged.data;
+  return FETTLE_OK;
+}
+
+int32_t take_inputs(ModelContext& context, const FettleTensor* inputs, bool shapes_only) {
+  const FettleModelInfo& info = *context.model->info;
+  if (inputs == nullptr && info.n_inputs > 0)
+    return refuse(context, FETTLE_INVALID_ARGUMENT, Text{} << "the array of inputs is a null pointer");
+  int64_t* extents = context.given;
+  for (int32_t i = 0; i < info.n_inputs; extents += nth(info.inputs, i)->rank, ++i) {
+    const FettleTensor &expected = *nth(info.inputs, i), *given = nth(inputs, i);
+    const int32_t state = context.input_state[i];
+    FettleTensor taken{};
+    if (!take_struct(given, taken)) return check_tensor(context, "input", expected, given, taken);
+    if (state >= 0) {
+      if (given->data != nullptr && !shapes_only)
+        if (const int32_t status = load_state(context, state, given, "input", expected.name)) return status;
+      taken.shape = context.states[state].shape;
+    }
+    if (state < 0 || (given->data != nullptr && shapes_only)) {
+      if (const int32_t status = check_tensor(context, "input", expected, given, taken)) return status;
+      if (const int32_t status = check_extents(context, "input", expected, taken)) return status;
+      if (!shapes_only)
+        if (const int32_t status = place_input(context, i, expected, taken, &context.buffers[i])) return status;
+    }
+    memcpy(extents, taken.shape, static_cast<size_t>(expected.rank) * sizeof(int64_t));
+    // An empty state takes what else is open of it from the call.
+    const int32_t axis = state < 0 ? -1 : nth(info.states, state)->length_axis;
+    if (axis >= 0 && taken.shape[axis] == 0)
+      for (int32_t d = 0; d < expected.rank; ++d)
+        if (d != axis && is_open(context, state, d)) extents[d] = -1;
+  }
+  return FETTLE_OK;
+}
+
+/// Fills the table of sizes, where extents are others than those of the call before.
+int32_t compute_sizes(ModelContext& context) {
+  const FettleModelInfo& info = *context.model->info;
+  if (context.table == nullptr) return FETTLE_OK;
+  const auto input_bytes = static_cast<size_t>(context.input_bytes);
+  if (context.sized && memcmp(context.given, context.input_extents, input_bytes) == 0) return FETTLE_OK;
+  context.sized = false;
+  void* buffers[] = {context.table};
+  const int32_t status = info.resize(&context, buffers, context.given);
+  if (status != FETTLE_OK)
+    return refuse(context, status,
+                  Text{} << "the sizes of '" << info.name << "' cannot be computed: " << status_text(status));
+  if (const int64_t wrong = -1 - context.table[0]; wrong >= 0)
+    return refuse(context, FETTLE_WRONG_SHAPE,
+                  Text{} << (wrong < info.n_size_errors ? info.size_errors[wrong] : "a size does not fit"));
+  memcpy(context.input_extents, context.given, input_bytes);
+  memcpy(context.bounds, context.output_extents, static_cast<size_t>(context.output_bytes));
+  context.sized = true;
+  return FETTLE_OK;
+}
+
+/// Room for output i, `bytes` of them.
+int32_t place_output(ModelContext& context, int32_t i, const FettleTensor& expected, FettleTensor* output) {
+  const FettleModelInfo& info = *context.model->info;
+  FettleTensor taken{};
+  if (!take_struct(output, taken) || (taken.data != nullptr && taken.capacity_bytes >= 0)) {
+    if (const int32_t status = check_tensor(context, "output", expected, output, taken)) return status;
+  }
+  const bool is_given = taken.data != nullptr && taken.capacity_bytes >= 0;
+  if (is_given && !is_dense(taken.shape, taken.strides, taken.rank))
+    return refuse(context, FETTLE_INVALID_ARGUMENT,
+                  subject("output", expected.name) << " has strides; outputs are written densely");
+  FettleTensor bound{};
+  describe_output(context, i, bound);
+  const int64_t bytes = dense_bytes(bound.dtype, bound.shape, bound.rank);
+  if (is_given) {
+    // A shape that a call before put in says nothing of what the caller has room for.
+    const int32_t state = context.output_state[i];
+    const bool is_told = taken.shape == bound.shape || (state >= 0 && taken.shape == context.states[state].shape);
+    int64_t room = taken.capacity_bytes;
+    if (room == 0 && !is_told) room = dense_bytes(taken.dtype, taken.shape, taken.rank);
+    if (bytes < 0 || room < bytes) {
+      Text text = subject("output", expected.name);
+      text << " takes " << bytes << " bytes, as " << bound;
+      return refuse(context, FETTLE_WRONG_SHAPE,
+                    room < 0 ? text << ", and has neither capacity_bytes nor a shape without open extents"
+                             : text << ", and has room for " << room);
+    }
+    output->capacity_bytes = room;
+    if (context.output_state[i] < 0) context.buffers[info.n_inputs + i] = output->data;
+    return FETTLE_OK;
+  }
+  if (context.output_state[i] >= 0) return FETTLE_OK;  // shown where it lies
+  if (context.allocate != nullptr && bytes >= 0) {
+    output->data = context.allocate(context.allocate_user, i, bytes);
+    output->capacity_bytes = bytes;
+  } else {
+    output->data = context.owned[i].reserve(bytes) ? context.owned[i].data : nullptr;
+    output->capacity_bytes = -1;
+  }
+  if (output->data == nullptr)
+    return refuse(context, FETTLE_OUT_OF_MEMORY,
+                  subject("output", expected.name) << " takes " << bytes << " bytes, which cannot be had");
+  context.buffers[info.n_inputs + i] = output->data;
+  return FETTLE_OK;
+}
+
+/// Whether what states will hold after the call has room.
+int32_t check_states(ModelContext& context) {
+  const FettleModelInfo& info = *context.model->info;
+  for (int32_t s = 0; s < info.n_states; ++s) {
+    const FettleState& state = *nth(info.states, s);
+    if (state.length_axis < 0) continue;
+    FettleTensor after{};
+    describe_output(context, state.output, after);
+    for (int32_t d = 0; d < after.rank; ++d) {
+      const int64_t length = after.shape[d], most = state.tensor->shape[d];
+      if (length <= most) continue;
+      return refuse(context, FETTLE_WRONG_SHAPE,
+                    subject("state", state.tensor->name)
+                        << " holds at most " << most << " along axis " << d << ", and the call makes it " << length
+                        << ": set it anew with less, or reset it");
+    }
+  }
+  return FETTLE_OK;
+}
+
+}  // namespace
+
+void describe_output(const ModelContext& context, int32_t i, FettleTensor& output) {
+  const FettleModelInfo& info = *context.model->info;
+  const FettleTensor& described = *nth(info.outputs, i);
+  output.name = described.name;
+  output.dtype = described.dtype;
+  output.rank = described.rank;
+  output.shape = context.output_extents + context.output_at[i];
+  output.strides = nullptr;
+  output.device = FETTLE_CPU;
+}
+
+int32_t prepare(ModelContext& context, const FettleTensor* inputs, FettleTensor* outputs) {
+  const FettleModelInfo& info = *context.model->info;
+  if (const int32_t status = take_inputs(context, inputs, outputs == nullptr)) return status;
+  if (const int32_t status = compute_sizes(context)) return status;
+  // The call before may have written what its outputs came to.
+  memmove(context.output_extents, context.bounds, static_cast<size_t>(context.output_bytes));
+  if (const int32_t status = check_states(context)) return status;
+  if (outputs == nullptr) return FETTLE_OK;
+  const int64_t arena_bytes = context.table == nullptr ? info.arena_bytes : context.table[0];
+  if (!context.arena.reserve(arena_bytes, context.model->huge_pages))
+    return refuse(context, FETTLE_OUT_OF_MEMORY,
+                  Text{} << "memory ran out; the arena of '" << info.name << "' takes " << arena_bytes << " bytes");
+  context.buffers[info.n_inputs + info.n_outputs + info.n_states] = context.arena.data;
+  for (int32_t i = 0; i < info.n_outputs; ++i)
+    if (const int32_t status = place_output(context, i, *nth(info.outputs, i), nth(outputs, i))) return status;
+  return FETTLE_OK;
+}
+
+int32_t execute(ModelContext& context) {
+  const FettleModelInfo& info = *context.model->info;
+  context.failed_kernel = 0;
+  const int32_t status = info.entry(&context, context.buffers, context.table);
+  if (status == FETTLE_OK) return status;
+  Text text{};
+  text << "running '" << info.name;
+  if (status == FETTLE_CANCELLED) return refuse(context, status, text << "' was cancelled");
+  text << "' failed: " << status_text(status);
+  if (const int32_t kernel = context.failed_kernel - 1; kernel >= 0 && kernel < info.n_kernels) {
+    text << " in kernel " << kernel << " '" << info.kernel_names[kernel] << "'";
+    if (info.kernel_origins[kernel][0] != 0) text << ", from " << Lines{info.kernel_origins[kernel]};
+  }
+  return refuse(context, status, text);
+}
+
+void finish(ModelContext& context, FettleTensor* outputs) {
+  const FettleModelInfo& info = *context.model->info;
+  for (int32_t i = 0; i < info.n_outputs; ++i) {
+    FettleTensor& output = *nth(outputs, i);
+    const int32_t state = context.output_state[i];
+    describe_output(context, i, output);
+    if (state < 0) continue;
+    memcpy(context.states[state].shape, output.shape, static_cast<size_t>(output.rank) * sizeof(int64_t));
+    show_state(context, state, output);
+  }
+}
+
+}  // namespace fettle::rt

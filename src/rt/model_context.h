@@ -1,0 +1,115 @@
+#pragma once
+// What models and contexts are made of. For rt's own sources.
+
+#include <pthread.h>
+
+#include <atomic>
+
+#include "rt/abi.h"
+#include "rt/text.h"
+
+struct FettleModel {
+  const FettleModelInfo* info = nullptr;
+  FettleTeam* team = nullptr;
+  FettleScratch* scratch = nullptr;
+  int32_t huge_pages = 0;
+  std::atomic<int32_t> users{1};  // whoever created it, and its contexts
+};
+
+namespace fettle::rt {
+
+/// Memory that is kept from call to call and grows where a call needs more; its content is then lost.
+struct Block {
+  void* data = nullptr;
+  int64_t bytes = 0;
+  int32_t huge = 0;
+
+  /// False where there is no memory.
+  bool reserve(int64_t needed, int32_t huge_pages = 0);
+  void release();
+};
+
+/// Of a state of the model.
+struct StateMemory {
+  Block block;                 // as large as the state can become
+  int64_t* shape = nullptr;    // the extents that it has now
+  int64_t* strides = nullptr;  // of its memory
+};
+
+/// Who may touch a context.
+enum Phase : uint32_t {
+  kIdle,
+  kUsed,   // by a call on the caller's thread
+  kBegun,  // by its own thread
+  kDone,   // that thread is done; whoever waits takes what it came to
+  kEnded,  // the thread returns
+};
+
+/// What a FettleContext of a model is. Its arrays lie behind it in one block.
+struct ModelContext : FettleContext {
+  FettleModel* model = nullptr;
+  int64_t block_bytes = 0;
+  std::atomic<uint32_t> phase{kIdle};
+  Text error{};
+
+  void** buffers = nullptr;  // inputs, outputs, states, arena, constants, table: what `entry` is given
+  Block arena;
+  // Sizes. Extents of tensors stand one after the other.
+  bool sized = false;        // input_extents are those that the table was filled for
+  int64_t* given = nullptr;  // of the inputs of this call
+  int64_t* input_extents = nullptr;
+  int64_t input_bytes = 0;            // of such extents
+  int64_t* bounds = nullptr;          // of the outputs, at most
+  int64_t output_bytes = 0;           // of such extents
+  int64_t* table = nullptr;           // null: all sizes are fixed
+  int64_t* output_extents = nullptr;  // in the table, or bounds
+  int64_t* output_at = nullptr;       // of each output: where its extents begin there
+  // Memory of tensors.
+  Block* staged = nullptr;  // of each input: a dense copy of a strided one
+  Block* owned = nullptr;   // of each output
+  StateMemory* states = nullptr;
+  int32_t* input_state = nullptr;   // of each input: the state that it is; -1: none
+  int32_t* output_state = nullptr;  // of each output
+  FettleAllocate allocate = nullptr;
+  void* allocate_user = nullptr;
+  // The thread on which calls are begun; made for the first one.
+  FettleTensor* begun_outputs = nullptr;
+  int32_t begun_status = FETTLE_OK;
+  bool has_thread = false;
+  pthread_t thread{};
+};
+
+inline ModelContext* of(FettleContext* context) { return static_cast<ModelContext*>(context); }
+
+/// Makes ready what `entry` is given: shapes are checked, sizes computed, memory taken. Of the inputs only shapes are
+/// looked at where `outputs` is null. Where it fails, context.error has the sentence.
+int32_t prepare(ModelContext& context, const FettleTensor* inputs, FettleTensor* outputs);
+
+/// Runs the compiled code on what is ready.
+int32_t execute(ModelContext& context);
+
+/// After a call that succeeded: outputs get their shapes, states their lengths.
+void finish(ModelContext& context, FettleTensor* outputs);
+
+/// Writes name, type and shape of output i.
+void describe_output(const ModelContext& context, int32_t i, FettleTensor& output);
+
+/// Whether what a caller gave is a tensor of this type and rank; `taken` is a copy. `what`: "input".
+int32_t check_tensor(ModelContext& context, const char* what, const FettleTensor& expected, const FettleTensor* given,
+                     FettleTensor& taken);
+/// Whether its extents are those expected, and given where these are open.
+int32_t check_extents(ModelContext& context, const char* what, const FettleTensor& expected, const FettleTensor& given);
+
+/// The state as it began.
+/// Whether the extent of the state along `axis` is another from call to call.
+bool is_open(const ModelContext& context, int32_t state, int32_t axis);
+void reset_state(ModelContext& context, int32_t state);
+/// Copies a tensor that the caller gave as the `what` that is called `name`.
+int32_t load_state(ModelContext& context, int32_t state, const FettleTensor* given, const char* what, const char* name);
+/// Copies the state to where the tensor has room, or shows where it lies.
+void show_state(const ModelContext& context, int32_t state, FettleTensor& tensor);
+
+/// Keeps the sentence and returns the status.
+int32_t refuse(ModelContext& context, int32_t status, const Text& text);
+
+}  // namespace fettle::rt
