@@ -17,9 +17,9 @@
 #include "frontend/onnx/normalize.h"
 #include "frontend/onnx/tensor_reader.h"
 #include "graph/op.h"
+#include "graph/passes/pipeline.h"
 #include "graph/plan/plan.h"
 #include "graph/plan/testing.h"
-#include "graph/passes/pipeline.h"
 #include "onnx-ml.pb.h"
 
 namespace fettle {

@@ -161,8 +161,8 @@ Types conv_transpose_type(const Node& node) {
 //   order, the last tap first, once, when the model is compiled: what is left is a convolution of a padded image.
 struct TransposedDim {
   bool by_phase = false;
-  int64_t taps = 1;           // of each output
-  Dim low = 0, high = 0;      // zeros around x, by phase
+  int64_t taps = 1;       // of each output
+  Dim low = 0, high = 0;  // zeros around x, by phase
 };
 
 // v[ic, oc, phase, j, …] = w[ic, oc, (phase + before) % stride + stride*(taps-1 - j), …], zero beyond the kernel; no

@@ -43,9 +43,8 @@ std::optional<std::vector<Dim>> constant_of_shape_content(const Node& node) {
 
 // Range(start, limit, delta): constants, or integers that depend on sizes.
 bool has_constant_bounds(const Node& node) {
-  return std::ranges::all_of(node.inputs, [](const Value* input) {
-    return input && input->is_constant() && input->constant->n_elems() == 1;
-  });
+  return std::ranges::all_of(
+      node.inputs, [](const Value* input) { return input && input->is_constant() && input->constant->n_elems() == 1; });
 }
 Types range_of_sizes(const Node& node) {
   std::vector<Dim> bounds;

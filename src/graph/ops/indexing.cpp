@@ -269,8 +269,8 @@ Types pad_type(const Node& node) {
       // What is repeated must be there.
       const Dim least = mode == "reflect" ? most + 1 : Dim(1);
       if (extent.max() < least.min())
-        return bad_attribute(node, mode == "reflect" ? "reflected padding is as large as the input"
-                                                     : "there is nothing to repeat");
+        return bad_attribute(
+            node, mode == "reflect" ? "reflected padding is as large as the input" : "there is nothing to repeat");
       note_not_negative(node, extent - least, "what is repeated");
     }
     shape[d] = extent + p.before[d] + p.after[d];
@@ -531,8 +531,7 @@ Term running_sums(const Dim& steps, const std::vector<Expr>& others, DType dtype
     if (steps.divisor() % kBlock == 0) return term(step, rest);
     return select(lt(step, size_expr(steps)), term(step, rest), constant(0, dtype));
   };
-  const te::Tensor local =
-      sums_in_turn(kBlock, with_inserted(others, 0, size_expr(blocks)), in_block, name + "_block");
+  const te::Tensor local = sums_in_turn(kBlock, with_inserted(others, 0, size_expr(blocks)), in_block, name + "_block");
   const auto place_in = [](const Expr& block, const Expr& t, const Indices& at) { return joined({t, block}, at); };
   const auto total = [&](const Expr& block, const Indices& at) { return local(place_in(block, Expr(kBlock - 1), at)); };
   const Term before = running_sums(blocks, others, dtype, total, name + "_before", levels - 1);
@@ -580,7 +579,8 @@ constexpr OpDef defs[] = {
     moves("Slice", {1, 5}, slice_type, slice,
           {.params = slice_params, .content = slice_content, .view = &slice_view, .is_copy = slice_copies}),
     moves("Pad", {1, 4}, pad_type, pad, {.params = pad_params, .is_copy = pad_copies}),
-    moves("Expand", {1, 2}, expand_type, expand, {.params = shape_params, .content = expand_content, .is_copy = always}),
+    moves("Expand", {1, 2}, expand_type, expand,
+          {.params = shape_params, .content = expand_content, .is_copy = always}),
     moves("Tile", {1, 2}, tile_type, tile, {.params = repeats_params, .is_copy = always}),
     moves("Gather", 2, gather_type, gather, {.content = gather_content, .is_partial = may_have_no_places}),
     moves("GatherElements", 2, gather_elements_type, gather_elements, {.is_partial = may_have_no_places}),

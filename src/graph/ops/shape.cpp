@@ -82,8 +82,8 @@ Types squeeze_type(const Node& node) {
       if (in[d] == Dim(1))
         axes.push_back(static_cast<int64_t>(d));
       else if (may_equal(in[d], 1))
-        return not_known(node, fmt::format("Squeeze without axes: dim {} of {} must be fixed, or never 1", d,
-                                           to_string(in)));
+        return not_known(node,
+                         fmt::format("Squeeze without axes: dim {} of {} must be fixed, or never 1", d, to_string(in)));
     }
   }
   Shape shape;
@@ -108,9 +108,8 @@ Types unsqueeze_type(const Node& node) {
 }
 
 Tensors same_elements(const Node& node, std::span<const te::Tensor> in) {
-  return one(map_output(node, [&](const Indices& i) {
-    return in[0](reshape_indices(shape_of(node, 0), output_shape(node), i));
-  }));
+  return one(map_output(
+      node, [&](const Indices& i) { return in[0](reshape_indices(shape_of(node, 0), output_shape(node), i)); }));
 }
 
 std::optional<std::vector<View>> reshape_outputs(const Node& node, const View& input) {

@@ -30,7 +30,8 @@ bool one_hot_product(Graph& graph, Node* node) {
   if (!found || *counts_up(found->first) != w->extent(0)) return false;
   Value* index = found->second;
   const int64_t n = w->extent(0), width = w->extent(1);
-  if (index->is_constant() || index->rank() != equal->output()->rank() || !(index->shape().back() == Dim(1))) return false;
+  if (index->is_constant() || index->rank() != equal->output()->rank() || !(index->shape().back() == Dim(1)))
+    return false;
 
   auto table = make_tensor(w->dtype(), {n + 1, width});
   if (!table) return false;

@@ -111,8 +111,9 @@ Result<> refine_sizes(Graph& graph, const OpenSizes& sizes) {
     const int64_t least = std::max(dim.min(), ceildiv(Dim(facts.min.value_or(dim.min())), divisor).value() * divisor);
     const int64_t most = std::min(dim.max(), floordiv(Dim(facts.max.value_or(dim.max())), divisor).value() * divisor);
     if (least > most)
-      return fail(ErrorCode::E705, fmt::format("no size in {} to {} is a multiple of {}", facts.min.value_or(dim.min()),
-                                               facts.max.value_or(dim.max()), divisor),
+      return fail(ErrorCode::E705,
+                  fmt::format("no size in {} to {} is a multiple of {}", facts.min.value_or(dim.min()),
+                              facts.max.value_or(dim.max()), divisor),
                   name);
     const Dim narrow = Dim::symbol(name, least, most, divisor, facts.typical.value_or(dim.typical()));
     refined.emplace(name, least == most ? Dim(least) : narrow);
@@ -142,8 +143,8 @@ Result<> declare_states(Graph& graph, const std::map<std::string, std::string>& 
     }
     if (!fits)
       return fail(ErrorCode::E705,
-                  fmt::format("\"{}\" is {}, and \"{}\" is {}: a state has one type, and grows along one axis", input_name,
-                              before.to_string(), output_name, after.to_string()),
+                  fmt::format("\"{}\" is {}, and \"{}\" is {}: a state has one type, and grows along one axis",
+                              input_name, before.to_string(), output_name, after.to_string()),
                   input_name);
     for (const Dim& dim : before.shape) {
       if (dim.max() >= kMaxDim)

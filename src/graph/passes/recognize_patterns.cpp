@@ -110,7 +110,10 @@ std::optional<int64_t> moment_axis(const Match& m, const MomentNames& names) {
   const Shape& shape = reduce->input(0)->shape();
   const Dim count = element_count(Shape(shape.begin() + *axis, shape.end()));
   if (!count.is_number()) return {};
-  return std::abs(m.number(names.scale) * static_cast<double>(count.value()) - 1) <= constant_error(m[names.scale]->dtype()) ? axis : std::nullopt;
+  return std::abs(m.number(names.scale) * static_cast<double>(count.value()) - 1) <=
+                 constant_error(m[names.scale]->dtype())
+             ? axis
+             : std::nullopt;
 }
 
 // Whether `value` has one element for all of x's dims from `axis` on, and is broadcast along them.

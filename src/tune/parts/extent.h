@@ -1,5 +1,6 @@
 #pragma once
-// Extents as the parts use them. One that is open comes with the value that it typically has, by which choices are made.
+// Extents as the parts use them. One that is open comes with the value that it typically has, by which choices are
+// made.
 
 #include <algorithm>
 

@@ -128,25 +128,27 @@ inline Func open_conv(const OpenConv& p, const std::vector<IntParam>& ints) {
   return te::create_func("conv", {x, w, bias}, {y}, options);
 }
 
+/// Of [rows…, axis]: the rows' indices, and an element of a row.
+inline std::vector<Expr> row_of(const std::vector<Var>& i) { return {i.begin(), i.end() - 1}; }
+inline std::vector<Expr> in_row(const std::vector<Var>& row, const Expr& last) {
+  std::vector<Expr> at(row.begin(), row.end());
+  at.push_back(last);
+  return at;
+}
+
 /// Of the last axis of [rows…, axis].
 inline Func open_softmax(std::vector<Expr> shape, const std::vector<IntParam>& ints) {
   const te::Tensor x = te::placeholder(shape, kF32, "X");
   const Expr axis = shape.back();
   const std::vector<Expr> rows(shape.begin(), shape.end() - 1);
   const te::ReduceAxis k = te::reduce_axis(axis, "k"), l = te::reduce_axis(axis, "l");
-  const auto with = [](const std::vector<Var>& i, const Expr& last) {
-    std::vector<Expr> at(i.begin(), i.end());
-    at.push_back(last);
-    return at;
-  };
-  const auto row = [](const std::vector<Var>& i) { return std::vector<Expr>(i.begin(), i.end() - 1); };
   const te::Tensor m =
-      te::compute(rows, [&](const std::vector<Var>& i) { return te::max(x.at(with(i, k)), {k}); }, "M");
+      te::compute(rows, [&](const std::vector<Var>& i) { return te::max(x.at(in_row(i, k)), {k}); }, "M");
   const te::Tensor e =
-      te::compute(shape, [&](const std::vector<Var>& i) { return call("exp", {x(i) - m.at(row(i))}, kF32); }, "E");
+      te::compute(shape, [&](const std::vector<Var>& i) { return call("exp", {x(i) - m.at(row_of(i))}, kF32); }, "E");
   const te::Tensor s =
-      te::compute(rows, [&](const std::vector<Var>& i) { return te::sum(e.at(with(i, l)), {l}); }, "S");
-  const te::Tensor y = te::compute(shape, [&](const std::vector<Var>& i) { return e(i) / s.at(row(i)); }, "Y");
+      te::compute(rows, [&](const std::vector<Var>& i) { return te::sum(e.at(in_row(i, l)), {l}); }, "S");
+  const te::Tensor y = te::compute(shape, [&](const std::vector<Var>& i) { return e(i) / s.at(row_of(i)); }, "Y");
   return te::create_func("softmax", {x}, {y}, {.int_params = ints});
 }
 
@@ -157,22 +159,18 @@ inline Func open_layer_norm(std::vector<Expr> shape, const std::vector<IntParam>
   const Expr share = float_imm(1) / cast(kF32, axis);
   const std::vector<Expr> rows(shape.begin(), shape.end() - 1);
   const te::ReduceAxis k = te::reduce_axis(axis, "k"), l = te::reduce_axis(axis, "l");
-  const auto with = [](const std::vector<Var>& i, const Expr& last) {
-    std::vector<Expr> at(i.begin(), i.end());
-    at.push_back(last);
-    return at;
-  };
-  const auto row = [](const std::vector<Var>& i) { return std::vector<Expr>(i.begin(), i.end() - 1); };
   const te::Tensor sum =
-      te::compute(rows, [&](const std::vector<Var>& i) { return te::sum(x.at(with(i, k)), {k}); }, "sum");
+      te::compute(rows, [&](const std::vector<Var>& i) { return te::sum(x.at(in_row(i, k)), {k}); }, "sum");
   const te::Tensor mean = te::compute(rows, [&](const std::vector<Var>& i) { return sum(i) * share; }, "mean");
-  const te::Tensor d = te::compute(shape, [&](const std::vector<Var>& i) { return x(i) - mean.at(row(i)); }, "centred");
+  const te::Tensor d =
+      te::compute(shape, [&](const std::vector<Var>& i) { return x(i) - mean.at(row_of(i)); }, "centred");
   const te::Tensor squares = te::compute(
-      rows, [&](const std::vector<Var>& i) { return te::sum(d.at(with(i, l)) * d.at(with(i, l)), {l}); }, "squares");
+      rows, [&](const std::vector<Var>& i) { return te::sum(d.at(in_row(i, l)) * d.at(in_row(i, l)), {l}); },
+      "squares");
   const te::Tensor y = te::compute(
       shape,
       [&](const std::vector<Var>& i) {
-        return d(i) / call("sqrt", {squares.at(row(i)) * share + float_imm(1e-5)}, kF32) * gain(Expr(i.back())) +
+        return d(i) / call("sqrt", {squares.at(row_of(i)) * share + float_imm(1e-5)}, kF32) * gain(Expr(i.back())) +
                bias(Expr(i.back()));
       },
       "Y");
