@@ -68,7 +68,9 @@ std::optional<AttentionParts> attention_parts(const Func& func) {
 
   // Of the scores' dimensions one is reduced by the maximum: keys. One other is of one factor only: queries.
   size_t n_reduce = 0, n_queries = 0;
-  std::vector<size_t> dims;  // of x, by the maximum's rows
+  std::vector<size_t> dims;   // of x, by the maximum's rows
+  std::vector<Var> row_vars;  // the loops of these rows
+  Var query_var;
   for (const IterVar& iter : of_maximum->iters) {
     const auto loop = std::ranges::find_if(maximum->vars, [&](const Var& v) { return v.get() == iter.binding.get(); });
     if (loop == maximum->vars.end()) return {};
@@ -76,6 +78,7 @@ std::optional<AttentionParts> attention_parts(const Func& func) {
     if (dim < 0) return {};
     if (iter.kind != IterKind::kReduce) {
       dims.push_back(static_cast<size_t>(dim));
+      row_vars.push_back(*loop);
       continue;
     }
     parts.key = static_cast<size_t>(dim);
@@ -102,9 +105,17 @@ std::optional<AttentionParts> attention_parts(const Func& func) {
     parts.query_row = row;
     parts.query_of_q = static_cast<size_t>(dim);
     parts.queries = scores->extents[i];
+    query_var = row_vars[row];
     ++n_queries;
   }
   if (n_queries != 1 || of_queries.buffer == of_keys.buffer) return {};
+  size_t query_loop = 0;
+  while (maximum->vars[query_loop].get() != query_var.get()) ++query_loop;
+  for (const AccessPattern& load : maximum->loads) {
+    const int dim = load.dimension_of(query_var);
+    if (load.buffer == x || dim < 0 || load.strides[query_loop] == 0 || load.strides[query_loop] == 1) continue;
+    parts.masks.push_back({load.buffer, static_cast<size_t>(dim)});
+  }
   parts.rows = dims.size();
   parts.q = of_queries.buffer;
   size_t n_steps = 0, n_spatial = 0;
@@ -318,6 +329,18 @@ Result<Loops> OnePass::build() {
   FETTLE_TRY(const auto last, reformulate(s, {.block = states[7], .kind = "shared_reciprocal"}));
   const BlockRef inverse = last[0], out = last[1];
 
+  // What masks say of a tile of queries and a block of keys, turned over once for both readers.
+  std::vector<std::pair<BlockRef, Turn>> masks;
+  for (const AttentionParts::Mask& mask : parts.masks) {
+    FETTLE_TRY(const int64_t read, read_index_of(s, block_max, mask.buffer));
+    FETTLE_TRY(const BlockRef copy,
+               cache_read(s, {.block = block_max, .read_index = read, .consumer_blocks = {powers}}));
+    const IndexMap map = queries_last(mask.buffer->shape.size(), mask.query);
+    FETTLE_TRY_VOID(transform_layout(s, {.block = copy, .index_map = map}));
+    FETTLE_TRY(const Turn turn, turn_of(s, copy, mask.buffer));
+    masks.emplace_back(copy, turn);
+  }
+
   // Queries innermost in everything that is between.
   FETTLE_TRY(const BlockRef packed,
              pack_panels(s, scores, parts.q, queries_last(parts.q->shape.size(), parts.query_of_q)));
@@ -367,6 +390,11 @@ Result<Loops> OnePass::build() {
   FETTLE_TRY(const Loops h, by_iterator(block_max));  // rows… step key
   FETTLE_TRY_VOID(sum_in_tile(block_max, h.back(), LoopRef(), h[parts.query_row]));
   FETTLE_TRY_VOID(registers(block_max));
+
+  for (const auto& [copy, turn] : masks) {
+    FETTLE_TRY_VOID(compute_at(s, {.block = copy, .loop = step, .preserve_unit_loops = false}));
+    FETTLE_TRY_VOID(turn_over(copy, turn));
+  }
 
   // The scores of a block: a tile of keys x queries in registers.
   FETTLE_TRY_VOID(compute_at(s, {.block = back, .loop = step, .preserve_unit_loops = false}));

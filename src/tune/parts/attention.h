@@ -29,12 +29,17 @@ namespace fettle {
 
 /// Attention as a whole program. Its extents are constants.
 struct AttentionParts {
-  std::string scores, product;    // the blocks of both products
-  size_t query = 0, key = 0;      // dimensions of the scores
-  size_t query_row = 0;           // which of the maximum's spatial iterators walks through queries
-  size_t rows = 0;                // how many of these there are
-  Buffer q;                       // what the scores read of each query
-  size_t query_of_q = 0;          // its dimension
+  std::string scores, product;  // the blocks of both products
+  size_t query = 0, key = 0;    // dimensions of the scores
+  size_t query_row = 0;         // which of the maximum's spatial iterators walks through queries
+  size_t rows = 0;              // how many of these there are
+  Buffer q;                     // what the scores read of each query
+  size_t query_of_q = 0;        // its dimension
+  struct Mask {
+    Buffer buffer;
+    size_t query = 0;  // its dimension
+  };
+  std::vector<Mask> masks;        // what else the maximum reads of each query, which do not lie side by side
   int64_t queries = 1, keys = 1;  // of one head
   int64_t width = 1, value_width = 1;
 };

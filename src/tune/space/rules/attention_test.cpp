@@ -23,6 +23,7 @@ struct Problem {
   bool heads_inside = false;   // [tokens, heads, width], as models split them
   bool keys_are_rows = false;  // the softmax is along queries
   bool reads_scores = false;   // the output adds what the softmax is of
+  bool inlined = false;        // scale and mask are part of the maximum and of the exponentials
 };
 
 Func attention(const Problem& p) {
@@ -47,16 +48,18 @@ Func attention(const Problem& p) {
         return te::sum(q(at(i[0], i[1], d)) * k(at(floordiv(i[0], p.group), i[2], d)), {d});
       },
       "X");
-  const te::Tensor b = te::compute(
-      x.shape(),
-      [&](const std::vector<Var>& i) -> te::Body {
-        const Expr scaled = x(i) * scale;
-        if (p.mask == Mask::kOfKeys) return scaled + a(0, i[2]);
-        if (p.mask == Mask::kOfBoth) return scaled + a(i[1], i[2]);
-        if (p.mask == Mask::kCausal) return select(le(i[2], i[1]), scaled, nothing);
-        return scaled;
-      },
-      "B");
+  const auto masked = [&](const Expr& head, const Expr& query, const Expr& of_key) {
+    const Expr scaled = x(head, query, of_key) * scale;
+    if (p.mask == Mask::kOfKeys) return scaled + a(0, of_key);
+    if (p.mask == Mask::kOfBoth) return scaled + a(query, of_key);
+    if (p.mask == Mask::kCausal) return select(le(of_key, query), scaled, nothing);
+    return scaled;
+  };
+  const te::Tensor stored =
+      te::compute(x.shape(), [&](const std::vector<Var>& i) { return te::Body(masked(i[0], i[1], i[2])); }, "B");
+  const auto b = [&](const Expr& head, const Expr& query, const Expr& of_key) {
+    return p.inlined ? masked(head, query, of_key) : stored(head, query, of_key);
+  };
   const size_t along = p.keys_are_rows ? 1 : 2;
   const te::Tensor m = te::compute(
       {p.heads, p.keys_are_rows ? p.keys : p.queries},
@@ -66,7 +69,8 @@ Func attention(const Problem& p) {
       },
       "M");
   const te::Tensor e = te::compute(
-      x.shape(), [&](const std::vector<Var>& i) { return math("exp", {b(i) - m(i[0], i[3 - along])}); }, "E");
+      x.shape(), [&](const std::vector<Var>& i) { return math("exp", {b(i[0], i[1], i[2]) - m(i[0], i[3 - along])}); },
+      "E");
   const te::Tensor s = te::compute(
       m.shape(),
       [&](const std::vector<Var>& i) {
@@ -107,6 +111,8 @@ TEST(AttentionRule, KeepsTheMeaning) {
                                          {.queries = 17, .mask = Mask::kOfBoth, .heads_inside = true},
                                          {.heads = 4, .queries = 48, .keys = 51, .group = 2, .heads_inside = true},
                                          {.queries = 16, .keys = 7, .width = 5, .value_width = 3},
+                                         {.mask = Mask::kOfBoth, .inlined = true},
+                                         {.queries = 35, .mask = Mask::kOfKeys, .heads_inside = true, .inlined = true},
                                          {.queries = 37, .keys = 131, .width = 16, .value_width = 16}};
   for (const Problem& problem : problems)
     for (const uint64_t seed : {1, 2, 3}) {
