@@ -15,8 +15,9 @@ namespace {
 /// More nodes than this are not taken in at once to find where the users of a value meet.
 constexpr size_t kMaxStretch = 24;
 
-/// Keys from which on attention may be one kernel: the scores of fewer stay in the caches.
-constexpr int64_t kFewestKeys = 256;
+/// Keys and queries from which on attention may be one kernel: the scores of fewer keys stay in the caches, and its
+/// lanes are queries.
+constexpr int64_t kFewestKeys = 256, kFewestQueries = 32;
 
 class Partitioner {
  public:
@@ -85,7 +86,7 @@ class Partitioner {
     const int64_t axis = shares->anchor->attrs.get_int("axis", -1);
     const bool is_static = std::ranges::all_of(shape, [](const Dim& dim) { return dim.is_number(); });
     if (rank < 2 || (axis != -1 && axis != rank - 1) || !is_static || !(node.output()->dtype() == kF32)) return {};
-    if (shape.back().typical() < kFewestKeys || shape[shape.size() - 2].typical() < kFewestKeys / 8) return {};
+    if (shape.back().typical() < kFewestKeys || shape[shape.size() - 2].typical() < kFewestQueries) return {};
     Group* scores = maker_for_one(groups, shares->anchor->input(0));
     if (!scores || scores->anchor->op->name != "MatMul" || !(scores->anchor->output()->shape() == shape)) return {};
     return {scores, shares};
