@@ -15,6 +15,9 @@ namespace {
 /// More nodes than this are not taken in at once to find where the users of a value meet.
 constexpr size_t kMaxStretch = 24;
 
+/// Keys from which on attention may be one kernel: the scores of fewer stay in the caches.
+constexpr int64_t kFewestKeys = 256;
+
 class Partitioner {
  public:
   explicit Partitioner(const Graph& graph) : graph_(graph) {
@@ -36,10 +39,13 @@ class Partitioner {
   std::vector<const Node*> fusible() {
     std::vector<Group> groups = grow_all();
     std::vector<const Node*> found;
-    for (const Group& group : groups)
-      if (const Group* before = maker(groups, *group.anchor))
-        // A wider window keeps a padded copy of the image, of which each strip would have to make its own.
-        if (is_depthwise(*before->anchor) && is_matrix_product(*group.anchor)) found.push_back(group.anchor);
+    for (const Group& group : groups) {
+      const Node& anchor = *group.anchor;
+      const Group* convolution = convolution_before(groups, anchor);
+      // A wider window keeps a padded copy of the image, of which each strip would have to make its own.
+      const bool is_chain = convolution && is_depthwise(*convolution->anchor) && is_matrix_product(anchor);
+      if (is_chain || !attention_before(groups, anchor).empty()) found.push_back(&anchor);
+    }
     return found;
   }
 
@@ -53,25 +59,56 @@ class Partitioner {
     return groups;
   }
 
-  /// The group of a convolution whose result the convolution `node` alone reads, or null.
-  Group* maker(std::vector<Group>& groups, const Node& node) const {
-    if (node.op->image != ImageWork::kConvolution || !node.input(0)->producer) return nullptr;
-    const Value* between = node.input(0);
-    if (between->users.size() != 1 || outputs_.contains(between)) return nullptr;
+  /// The group whose only result this is, if one node alone reads it; or null.
+  Group* maker_for_one(std::vector<Group>& groups, const Value* value) const {
+    if (!value->producer || value->users.size() != 1 || outputs_.contains(value)) return nullptr;
     const auto found = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
-      return group.nodes.back()->output() == between && group.nodes.back()->outputs.size() == 1;
+      return group.nodes.back()->output() == value && group.nodes.back()->outputs.size() == 1;
     });
-    return found != groups.end() && found->anchor->op->image == ImageWork::kConvolution ? &*found : nullptr;
+    return found != groups.end() ? &*found : nullptr;
   }
 
-  /// The group that `node` begins goes on with the one before it.
+  /// The group of a convolution whose result the convolution `node` alone reads, or null.
+  Group* convolution_before(std::vector<Group>& groups, const Node& node) const {
+    if (node.op->image != ImageWork::kConvolution) return nullptr;
+    Group* group = maker_for_one(groups, node.input(0));
+    return group && group->anchor->op->image == ImageWork::kConvolution ? group : nullptr;
+  }
+
+  /// The groups of scores and of their softmax along keys, whose result the product `node` alone reads; or none.
+  std::vector<Group*> attention_before(std::vector<Group>& groups, const Node& node) const {
+    if (node.op->name != "MatMul") return {};
+    Group* shares = maker_for_one(groups, node.input(0));
+    if (!shares || shares->nodes.size() != 1 || shares->anchor->op->name != "Softmax") return {};
+    const Shape& shape = shares->anchor->output()->shape();
+    const auto rank = static_cast<int64_t>(shape.size());
+    const int64_t axis = shares->anchor->attrs.get_int("axis", -1);
+    const bool is_static = std::ranges::all_of(shape, [](const Dim& dim) { return dim.is_number(); });
+    if (rank < 2 || (axis != -1 && axis != rank - 1) || !is_static || !(node.output()->dtype() == kF32)) return {};
+    if (shape.back().typical() < kFewestKeys || shape[shape.size() - 2].typical() < kFewestKeys / 8) return {};
+    Group* scores = maker_for_one(groups, shares->anchor->input(0));
+    if (!scores || scores->anchor->op->name != "MatMul" || !(scores->anchor->output()->shape() == shape)) return {};
+    return {scores, shares};
+  }
+
+  /// The groups, in order, that the one of `node` may go on with.
+  std::vector<Group*> before(std::vector<Group>& groups, const Node& node) const {
+    if (Group* convolution = convolution_before(groups, node)) return {convolution};
+    return attention_before(groups, node);
+  }
+
+  /// The group that `node` begins goes on with those before it.
   void fuse(std::vector<Group>& groups, const Node& node) const {
     const auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return g.anchor == &node; });
     if (group == groups.end()) return;
-    const Group* before = maker(groups, node);
-    if (!before) return;
-    group->nodes.insert(group->nodes.begin(), before->nodes.begin(), before->nodes.end());
-    groups.erase(groups.begin() + (before - groups.data()));
+    std::vector<Node*> nodes;
+    std::unordered_set<const Node*> gone;
+    for (const Group* part : before(groups, node)) {
+      nodes.insert(nodes.end(), part->nodes.begin(), part->nodes.end());
+      gone.insert(part->anchor);
+    }
+    group->nodes.insert(group->nodes.begin(), nodes.begin(), nodes.end());
+    std::erase_if(groups, [&](const Group& g) { return gone.contains(g.anchor); });
   }
 
   static bool is_depthwise(const Node& node) {
@@ -212,6 +249,6 @@ std::vector<Group> partition(const Graph& graph, const std::vector<const Node*>&
   return Partitioner(graph).run(fused);
 }
 
-std::vector<const Node*> fusible_convolutions(const Graph& graph) { return Partitioner(graph).fusible(); }
+std::vector<const Node*> fusible_nodes(const Graph& graph) { return Partitioner(graph).fusible(); }
 
 }  // namespace fettle

@@ -34,14 +34,15 @@ struct Group {
 /// meet again (x * sigmoid(x)). Elementwise groups also take in a Resize to the nearest pixel or a
 /// DepthToSpace that only they read. A group returns one value, so no two groups can wait for each other.
 ///
-/// `fused`: convolutions that begin no group but go on with the one that makes what they read (of
-/// fusible_convolutions):
+/// `fused`: nodes that begin no group but go on with those that make what they read (of fusible_nodes):
 ///   conv (depthwise) → relu → conv (1x1) → add           one group, if the 1x1 convolution is fused
+///   matmul → mul → add(·, mask) → softmax → matmul       one group (attention), if the second product is fused
 std::vector<Group> partition(const Graph& graph, const std::vector<const Node*>& fused = {});
 
-/// 1x1 convolutions that may go on with the group of the depthwise convolution before them, since nothing else reads
-/// what lies between: in the order of the graph.
-std::vector<const Node*> fusible_convolutions(const Graph& graph);
+/// Nodes that may go on with what makes what they read, since nothing else reads what lies between, in the order of the
+/// graph: 1x1 convolutions with the group of the depthwise convolution before them, and products of a softmax along
+/// many keys with it and with the product that makes its scores.
+std::vector<const Node*> fusible_nodes(const Graph& graph);
 
 /// Whether a node is a convolution of single pixels, all channels with all: a product of matrices, in either order of
 /// the dimensions.

@@ -22,7 +22,7 @@ namespace {
 
 /// Costs are estimates, and the rule is rarely wrong: another layout must promise this much of the time.
 constexpr double kWorthLeaving = 0.8;
-/// The same for making one kernel of two; and where what lies between would stay in the caches anyway, so that only
+/// The same for making one kernel of several; and where what lies between would stay in the caches anyway, so that only
 /// estimates speak for it.
 constexpr double kWorthFusing = 0.95, kWorthFusingInCaches = 0.75;
 
@@ -144,7 +144,7 @@ class Planner {
   std::vector<const Node*> fused_nodes() const {
     std::vector<const Node*> nodes;
     if (plan_.fused.empty() || places_) return nodes;
-    const std::vector<const Node*> fusible = fusible_convolutions(graph_);
+    const std::vector<const Node*> fusible = fusible_nodes(graph_);
     for (int number : plan_.fused)
       if (number >= 0 && static_cast<size_t>(number) < fusible.size())
         nodes.push_back(fusible[static_cast<size_t>(number)]);
@@ -654,7 +654,7 @@ Result<const Plan*> choose_plan(Plans& plans, int threads, KernelCosts& costs) {
 }
 
 Result<std::vector<Func>> fused_programs(const Graph& graph, ImageLayout layout) {
-  const std::vector<const Node*> fusible = fusible_convolutions(graph);
+  const std::vector<const Node*> fusible = fusible_nodes(graph);
   std::vector<Func> programs(fusible.size());
   if (fusible.empty()) return programs;
   std::vector<int> all(fusible.size());
@@ -671,32 +671,29 @@ Result<std::vector<Func>> fused_programs(const Graph& graph, ImageLayout layout)
 }
 
 Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, int threads, KernelCosts& costs) {
-  const std::vector<const Node*> fusible = fusible_convolutions(graph);
+  const std::vector<const Node*> fusible = fusible_nodes(graph);
   std::vector<int> chosen;
   if (fusible.empty()) return chosen;
   FETTLE_TRY(const std::vector<Func> together, fused_programs(graph, layout));
   Planner apart(graph, {.layout = layout, .fused = {}});
   apart.prepare();
-  std::unordered_map<const Node*, const Group*> groups;  // by their anchors
-  std::unordered_map<const Value*, const Node*> makers;  // the convolutions whose groups make values
-  for (const Group& group : apart.groups()) {
-    groups[group.anchor] = &group;
-    for (const Value* output : group.outputs) makers[output] = group.anchor;
-  }
-  const auto seconds_apart = [&](const Node* anchor) -> Result<double> {
-    FETTLE_TRY(const GroupProgram program, apart.program_of(*groups.at(anchor)));
-    return costs.seconds(program.func, threads);
-  };
-  for (size_t i = 0; i < fusible.size(); ++i) {
-    const Value& between = *fusible[i]->input(0);
-    const int64_t bytes = bytes_of(between).typical();
-    const double intermediate = costs.intermediate_seconds(bytes, threads);
-    FETTLE_TRY(const double first, seconds_apart(makers.at(&between)));
-    FETTLE_TRY(const double second, seconds_apart(fusible[i]));
+  for (const Group& group : partition(graph, fusible)) {
+    const auto node = std::ranges::find(fusible, group.anchor);
+    const auto number = static_cast<size_t>(node - fusible.begin());
+    if (node == fusible.end() || !together[number]) continue;
+    double parts = 0, intermediate = 0;
+    for (const Group& part : apart.groups()) {
+      if (std::ranges::find(group.nodes, part.anchor) == group.nodes.end()) continue;
+      FETTLE_TRY(const GroupProgram program, apart.program_of(part));
+      parts += costs.seconds(program.func, threads);
+      if (part.anchor != group.anchor)
+        intermediate += costs.intermediate_seconds(bytes_of(*part.nodes.back()->output()).typical(), threads);
+    }
     const double worth = intermediate > 0 ? kWorthFusing : kWorthFusingInCaches;
-    if (together[i] && costs.seconds(together[i], threads) < worth * (first + second + intermediate))
-      chosen.push_back(static_cast<int>(i));
+    if (costs.seconds(together[number], threads) < worth * (parts + intermediate))
+      chosen.push_back(static_cast<int>(number));
   }
+  std::ranges::sort(chosen);
   return chosen;
 }
 

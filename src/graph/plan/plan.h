@@ -107,7 +107,7 @@ struct Plan {
 
 struct PlanOptions {
   ImageLayout layout = ImageLayout::kChannelsLast;
-  /// Which of fusible_convolutions(graph), by number, become one kernel with the convolution before them.
+  /// Which of fusible_nodes(graph), by number, become one kernel with what comes before them.
   std::vector<int> fused;
 };
 
@@ -143,12 +143,12 @@ class Plans {
 };
 
 /// Plans with each layout and keeps the one whose calls cost least, all together; channels last where it is not plainly
-/// worse. Then fuses those convolutions whose one kernel costs plainly less than two. One of `plans`.
+/// worse. Then fuses those nodes whose one kernel costs plainly less than several. One of `plans`.
 Result<const Plan*> choose_plan(Plans& plans, int threads, KernelCosts& costs);
-/// The programs of fusible_convolutions(graph), in their order, each in one kernel with the convolution before it.
+/// The programs of fusible_nodes(graph), in their order, each in one kernel with what comes before it.
 Result<std::vector<Func>> fused_programs(const Graph& graph, ImageLayout layout);
-/// The convolutions that are worth fusing in this layout, for PlanOptions: where one kernel costs plainly less than
-/// two and what they hand over. Nothing is planned but the programs that are compared.
+/// The nodes that are worth fusing in this layout, for PlanOptions: where one kernel costs plainly less than several
+/// and what they hand over. Nothing is planned but the programs that are compared.
 Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, int threads, KernelCosts& costs);
 /// Σ calls · seconds(workload).
 double plan_seconds(const Plan& plan, int threads, KernelCosts& costs);

@@ -60,7 +60,7 @@ TEST(Partition, DepthwiseAndPointwiseConvolutionsMayBeFused) {
   GraphMaker m;
   m.graph.add_output("y", inverted_residual(m));
   m.graph.sort();
-  const std::vector<const Node*> fusible = fusible_convolutions(m.graph);
+  const std::vector<const Node*> fusible = fusible_nodes(m.graph);
   ASSERT_EQ(fusible.size(), 1u);
   const auto names = [&](const std::vector<const Node*>& fused) {
     std::vector<std::string> made;
@@ -77,7 +77,52 @@ TEST(Partition, WhatIsUsedTwiceIsNotFused) {
   Value* filtered = m.conv(x, 8, 3, 8);
   m.graph.add_output("y", m.node("Add", {m.conv(filtered, 8, 1), filtered}));
   m.graph.sort();
-  EXPECT_TRUE(fusible_convolutions(m.graph).empty());
+  EXPECT_TRUE(fusible_nodes(m.graph).empty());
+}
+
+/// Of 4 heads with 300 queries and keys, as models write it; `shares` is what reads the softmax.
+Value* attention(GraphMaker& m, const std::string& softmax = "Softmax", int64_t axis = -1, int64_t keys = 300) {
+  Value *q = m.input("q", {2, 4, 300, 16}), *k = m.input("k", {2, 4, 16, keys}), *v = m.input("v", {2, 4, keys, 24});
+  Value* scaled = m.node("Mul", {m.node("MatMul", {q, k}), m.input("scale", {1})});
+  Value* masked = m.node("Add", {scaled, m.input("mask", {2, 1, 1, keys})});
+  return m.node("MatMul", {m.node(softmax, {masked}, {{"axis", axis}}), v});
+}
+
+TEST(Partition, AttentionMayBeOneKernel) {
+  GraphMaker m;
+  m.graph.add_output("y", m.node("Relu", {attention(m)}));
+  m.graph.sort();
+  const std::vector<const Node*> fusible = fusible_nodes(m.graph);
+  ASSERT_EQ(fusible.size(), 1u);
+  EXPECT_EQ(partition(m.graph).size(), 3u);
+  const std::vector<Group> groups = partition(m.graph, fusible);
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].name(), "MatMul_Mul_Add_Softmax_MatMul_Relu");
+  EXPECT_EQ(groups[0].anchor, fusible[0]);
+  EXPECT_EQ(groups[0].inputs.size(), 5u);
+}
+
+TEST(Partition, WhatIsNoAttentionStaysApart) {
+  const auto is_fusible = [](const auto& make) {
+    GraphMaker m;
+    make(m);
+    m.graph.sort();
+    return !fusible_nodes(m.graph).empty();
+  };
+  EXPECT_TRUE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m)); }));
+  EXPECT_TRUE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "Softmax", 3)); }));
+  EXPECT_FALSE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "Softmax", 2)); }));
+  EXPECT_FALSE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "LogSoftmax")); }));
+  EXPECT_FALSE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "Softmax", -1, 128)); }));
+  // Scores, or weights, that something else reads, too.
+  for (const int inputs_back : {1, 2})
+    EXPECT_FALSE(is_fusible([&](GraphMaker& m) {
+      Value* y = attention(m);
+      Value* read = y->producer->input(0);
+      if (inputs_back == 2) read = read->producer->input(0);
+      m.graph.add_output("y", y);
+      m.graph.add_output("read", read);
+    }));
 }
 
 /// One kernel of two convolutions costs `together`, another 1; handing over costs `between`.

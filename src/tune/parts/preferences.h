@@ -108,6 +108,20 @@ inline constexpr int64_t kUnrolledRow = 64;
 /// Elements of a run that take a few microseconds: with calls for each, and without.
 inline constexpr int64_t kRunWithCalls = 4096, kRunWithoutCalls = 16384;
 
+// --- attention in one pass (tune/parts/attention.h; bench-search: attention)
+
+/// Keys of a block: at most, at least, and those that need not divide their number.
+inline constexpr int64_t kMostKeys = 256, kFewestKeys = 48, kKeys[] = {64, 128};
+/// Vectors of queries that a tile has at most.
+inline constexpr int64_t kMostQueryVectors = 4;
+/// Cycles that a vector of scores takes beside the products (an exponential, a maximum, a sum), and a vector of the
+/// output once a block; those to fetch an element of a key or a value for a tile.
+inline constexpr double kScoreCycles = 12, kScaleCycles = 2, kKeyCycles = 1;
+/// Factors of time: for a last block of keys that is shorter, and for scores that leave the first-level cache.
+inline constexpr double kSurplusKeys = 1.25, kBeyondFirstLevel = 1.15;
+/// Keys from which on one pass is preferred: fewer scores stay in the caches anyway.
+inline constexpr int64_t kOnePassKeys = 256;
+
 // --- paddings that stay copies (tune/parts/auto_inline.h; bench-search: conv, depthwise)
 
 /// Taps of a row from which on a padding stays; more than the second, also of a picture.

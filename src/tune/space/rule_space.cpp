@@ -17,6 +17,7 @@
 #include "tune/parts/preferences.h"
 #include "tune/parts/tile_steps.h"
 #include "tune/parts/winograd.h"
+#include "tune/space/rules/attention.h"
 #include "tune/space/rules/winograd.h"
 #include "tune/space/space.h"
 
@@ -24,6 +25,7 @@ namespace fettle {
 namespace {
 
 constexpr Stage kStages[] = {
+    {"attention", choose_attention},
     {"winograd", choose_winograd},
     {"lane_reductions", [](RuleContext& ctx) { return lane_reductions(ctx.schedule, *ctx.target, *ctx.decider); }},
     {"auto_inline", [](RuleContext& ctx) { return auto_inline(ctx.schedule, *ctx.target, *ctx.decider); }},
@@ -98,7 +100,8 @@ Result<> begin_empty_sums(RuleContext& ctx) {
 }
 
 Result<> run_rules(RuleContext& ctx, std::span<const Rule* const> rules) {
-  for (const Stage& stage : kStages) FETTLE_TRY_VOID(stage.apply(ctx));
+  for (const Stage& stage : kStages)
+    if (ctx.done.empty()) FETTLE_TRY_VOID(stage.apply(ctx));  // else one has taken the whole program
   while (const BlockNode* block = next_block(ctx)) {
     const std::string name = block->name;
     const bool taken = std::any_of(rules.begin(), rules.end(), [&](const Rule* rule) {

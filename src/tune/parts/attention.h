@@ -1,0 +1,66 @@
+#pragma once
+// Attention in one pass over keys and values (schedule/reformulate/online_reduction.cpp, with the size of a block).
+// The scores of a tile of queries and a block of keys stay in the first-level cache, and never are in memory as a
+// whole.
+//
+//   for h, i, j: for d: X[h, i, j] += Q[h, i, d] * K[h, j, d]
+//   for h, i, j: B[h, i, j] = f(X[h, i, j], …)                     (a scale, a mask; perhaps none)
+//   for h, i: M, E, S, P: the softmax of B's rows
+//   for h, i, e: for j: O[h, i, e] += P[h, i, j] * V[h, j, e]
+//   →
+//   for h, i0 (parallel):
+//     Q of a tile of queries, turned over
+//     for blocks of keys:
+//       register tiles of X, written as B, queries in lanes        (keys x queries)
+//       the highest score so far, exponentials, and their sum      (lanes need nothing of each other)
+//       register tiles of what the block adds to O, and what O was, scaled     (elements of a value x queries)
+//     O of the tile, divided and turned back
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schedule/schedule.h"
+#include "target/target.h"
+#include "tune/parts/decider.h"
+#include "tune/parts/loops.h"
+
+namespace fettle {
+
+/// Attention as a whole program. Its extents are constants.
+struct AttentionParts {
+  std::string scores, product;  // the blocks of both products
+  size_t query = 0, key = 0;    // dimensions of the scores
+  size_t query_row = 0;         // which of the maximum's spatial iterators walks through queries
+  size_t rows = 0;              // how many of these there are
+  Buffer q;                     // what the scores read of each query
+  size_t query_of_q = 0;        // its dimension
+  struct Mask {
+    Buffer buffer;
+    size_t query = 0;  // its dimension
+  };
+  std::vector<Mask> masks;        // what else the maximum reads of each query, which do not lie side by side
+  int64_t queries = 1, keys = 1;  // of one head
+  int64_t width = 1, value_width = 1;
+};
+/// The parts, where the program has two products with a softmax between them and nothing else. online_reduction has the
+/// last word.
+std::optional<AttentionParts> attention_parts(const Func& func);
+
+/// A block of keys, and tiles of registers: `vectors` of queries, in rows of keys and of a value's elements.
+struct AttentionTile {
+  int64_t keys = 1, vectors = 1, key_rows = 1, value_rows = 1;
+  double cost = 0;  // predicted cycles for a vector of queries and one key
+
+  /// "128:8+8x3" is 128 keys, 8 keys and 8 elements x 3 vectors.
+  std::string name() const;
+};
+/// The cheapest first.
+std::vector<AttentionTile> attention_tiles(const AttentionParts& parts, const Target& target);
+
+/// Computes it in one pass. Choices: "tile", "parallel". Returns all of the program's blocks.
+/// Errors: E228 the pattern differs · E230 no tile fits · those of the primitives
+Result<Finished> attention_in_one_pass(Schedule& s, const Target& target, Decider& decider, const AttentionParts& parts,
+                                       int threads);
+
+}  // namespace fettle

@@ -1,0 +1,46 @@
+#include "tune/space/rules/attention.h"
+
+#include <array>
+
+#include "analysis/verify.h"
+#include "schedule/reformulation.h"
+#include "tune/parts/attention.h"
+#include "tune/parts/preferences.h"
+
+namespace fettle {
+namespace {
+
+// The schedule with one pass, its choices made by `decider`. Nothing where it errs by more than is allowed, or is
+// refused.
+std::optional<std::pair<Schedule, Finished>> in_one_pass(const RuleContext& ctx, const AttentionParts& parts,
+                                                         Decider& decider) {
+  Schedule trial = ctx.schedule;
+  const auto blocks = attention_in_one_pass(trial, *ctx.target, decider, parts, ctx.threads);
+  if (!blocks || error_bound_of(trial.func()) > ctx.max_error_bound) return {};
+  if (!verify(trial.func(), *ctx.target, {.races = false})) return {};
+  return std::pair(std::move(trial), *blocks);
+}
+
+}  // namespace
+
+Result<> choose_attention(RuleContext& ctx) {
+  if (ctx.lanes(kF32) == 1) return {};
+  const auto parts = attention_parts(ctx.schedule.func());
+  if (!parts) return {};
+  PreferringDecider preferring;
+  ctx.schedule.set_address_prefix("attention/" + parts->product);
+  if (!in_one_pass(ctx, *parts, preferring)) return {};
+  const size_t preferred = parts->keys >= preferences::kOnePassKeys ? 0 : 1;
+  FETTLE_TRY(const int64_t one_pass, choose(ctx, "one_pass", {1, 0}, preferred));
+  if (one_pass == 0) return {};
+  for (Decider* decider : std::array<Decider*, 2>{ctx.decider, &preferring}) {
+    auto made = in_one_pass(ctx, *parts, *decider);
+    if (!made) continue;
+    ctx.schedule = std::move(made->first);
+    ctx.done.insert(made->second.begin(), made->second.end());
+    return {};
+  }
+  return fail(ErrorCode::E230, "no tile of " + parts->product + " is legal");
+}
+
+}  // namespace fettle

@@ -1,0 +1,12 @@
+#pragma once
+// Attention in one pass (tune/parts/attention.h), as a stage: what it takes is the whole program.
+
+#include "tune/space/rule.h"
+
+namespace fettle {
+
+/// Computes scores, their softmax and what they weigh in one pass over the keys, where that is chosen: "one_pass". All
+/// blocks are then done.
+Result<> choose_attention(RuleContext& ctx);
+
+}  // namespace fettle
