@@ -156,8 +156,10 @@ class Cascader {
 
   // The most iterations that are expected of the loop.
   int64_t turns_of(const ForNode& loop) {
+    if (const int64_t* turns = as_int(loop.extent)) return *turns;
+    if (const auto found = expected_.find(loop.var.get()); found != expected_.end()) return found->second;
     const Interval turns = analyzer_.int_bounds(loop.extent);
-    return turns.is_bounded() ? turns.max : kManyTurns;
+    return turns.is_bounded() ? std::min(turns.max, kManyTurns) : kManyTurns;
   }
 
   // The loop, whose body has the updates `inside`, with what becomes too long in it cut into blocks.
@@ -177,7 +179,7 @@ class Cascader {
       too_long.push_back(&update);
     }
     if (!too_long.empty())
-      if (const Stmt blocks = in_blocks(loop, too_long, std::max<int64_t>(kLongestSum / most, 1)))
+      if (const Stmt blocks = in_blocks(loop, n, too_long, std::max<int64_t>(kLongestSum / most, 1)))
         return cut(blocks, updates);
     for (Update& update : inside) {
       if (uses_var(update.index, loop.var.get())) {
@@ -192,9 +194,9 @@ class Cascader {
     return whole;
   }
 
-  // The loop in blocks of `longest` turns, or somewhat less, whose sums are added up in turn; null where that cannot
-  // be.
-  Stmt in_blocks(const ForNode& loop, const std::vector<const Update*>& updates, int64_t longest) {
+  // The loop, of some `expected` turns, in blocks of `longest`, or somewhat less, whose sums are added up in turn; null
+  // where that cannot be.
+  Stmt in_blocks(const ForNode& loop, int64_t expected, const std::vector<const Update*>& updates, int64_t longest) {
     std::vector<Part> parts;
     std::unordered_map<const StmtNode*, Stmt> stores;  // in the place of those that there are
     for (const Update* update : updates) {
@@ -227,10 +229,13 @@ class Cascader {
     const Expr blocks = floordiv(loop.extent + Expr(block - 1), Expr(block));
     const Stmt all = make_for(outer, Expr(0), blocks, body, loop.loop_kind);
     // What the blocks add up to is cut like them, in fewer parts: each of these counts for more of the sum.
-    if (turns_of(*all.as<ForNode>()) <= kMostBlocks) return all;
+    expected = (expected + block - 1) / block;
+    expected_[inner.get()] = block;
+    expected_[outer.get()] = expected;
+    if (expected <= kMostBlocks) return all;
     std::vector<const Update*> of_blocks;
     for (const Part& part : parts) of_blocks.push_back(&part.update);
-    const Stmt result = in_blocks(*all.as<ForNode>(), of_blocks, kMostBlocks);
+    const Stmt result = in_blocks(*all.as<ForNode>(), expected, of_blocks, kMostBlocks);
     return result ? result : all;
   }
 
@@ -339,6 +344,7 @@ class Cascader {
 
   const std::string scope_;
   Analyzer analyzer_;
+  std::unordered_map<const VarNode*, int64_t> expected_;  // turns of loops in and over blocks
 };
 
 }  // namespace
