@@ -14,7 +14,8 @@ static int read_input(FettleTensor* tensor, char* argument) {
   if (extents) {
     int64_t* shape = calloc((size_t)tensor->rank + 1, sizeof *shape);
     *extents++ = 0;
-    for (int32_t d = 0; d < tensor->rank && *extents; ++d, extents += *extents == ',') shape[d] = strtol(extents, &extents, 10);
+    for (int32_t d = 0; d < tensor->rank && *extents; ++d, extents += *extents == ',')
+      shape[d] = strtol(extents, &extents, 10);
     tensor->shape = shape;
   }
   const int64_t bytes = fettle_tensor_bytes(tensor);
@@ -33,13 +34,15 @@ int main(int argc, char** argv) {
     inputs[i] = info->inputs[i];
     if (!read_input(&inputs[i], argv[i + 1])) return 1;
   }
-  for (int i = 0; i < info->n_outputs; ++i) outputs[i] = info->outputs[i]; /* no data: memory of the context's is fine */
+  for (int i = 0; i < info->n_outputs; ++i)
+    outputs[i] = info->outputs[i]; /* no data: memory of the context's is fine */
 
   FettleModel* model = fettle_model_open(FETTLE_ABI_VERSION, NULL);
   FettleContext* context = fettle_model_create_context(model);
   if (!context || fettle_model_run(context, inputs, outputs) != FETTLE_OK)
     return fprintf(stderr, "%s\n", fettle_model_error(context)), 1;
-  for (int i = 0; i < info->n_outputs; ++i) fwrite(outputs[i].data, 1, (size_t)fettle_tensor_bytes(&outputs[i]), stdout);
+  for (int i = 0; i < info->n_outputs; ++i)
+    fwrite(outputs[i].data, 1, (size_t)fettle_tensor_bytes(&outputs[i]), stdout);
   fettle_model_destroy_context(context);
   fettle_model_close(model);
   return 0;

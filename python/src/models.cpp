@@ -253,15 +253,13 @@ void bind_models(nb::module_& m) {
          const std::map<std::string, std::string>& states) {
         on_owner_thread();
         if (threads < 0 || threads > 1024) raise(ErrorCode::E709, "threads are 0 … 1024");
-        return std::unique_ptr<PyModel>(
-            new PyModel{take(open_model(path, {.threads = threads,
-                                               .shapes = shapes,
-                                               .database = database,
-                                               .sizes = open_sizes(sizes),
-                                               .states = outputs_to_inputs(states)}))});
+        return std::unique_ptr<PyModel>(new PyModel{take(open_model(path, {.threads = threads,
+                                                                           .shapes = shapes,
+                                                                           .database = database,
+                                                                           .sizes = open_sizes(sizes),
+                                                                           .states = outputs_to_inputs(states)}))});
       },
-      nb::arg("path"), nb::arg("shapes"), nb::arg("threads"), nb::arg("database"), nb::arg("sizes"),
-      nb::arg("states"));
+      nb::arg("path"), nb::arg("shapes"), nb::arg("threads"), nb::arg("database"), nb::arg("sizes"), nb::arg("states"));
 }
 
 }  // namespace fettle::python

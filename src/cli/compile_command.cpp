@@ -33,7 +33,7 @@ Result<Report> compile(const Options& options) {
                                                       .max_error_bound = options.max_error,
                                                       .workload_equality = options.workload_equality,
                                                       .sizes = options.sizes,
-.states = options.states},
+                                                      .states = options.states},
                                                      options.untuned));
   FETTLE_TRY_VOID(model.write(options.out));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -187,7 +187,7 @@ Result<Report> inspect(const Options& options) {
                                                                  .warn = progress,
                                                                  .max_error_bound = options.max_error,
                                                                  .sizes = options.sizes,
-.states = options.states}));
+                                                                 .states = options.states}));
   const std::vector<TaskInfo> task_list = model.tasks();
   if (!options.task.empty() || options.trace || options.ir || options.c || options.assembly) {
     if (options.task.empty()) return fail(ErrorCode::E709, "--trace, --ir, --c and --asm are of a task; give --task");

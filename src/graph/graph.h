@@ -110,7 +110,7 @@ struct Node {
 
 /// What the sizes of a model's inputs must fulfil, which cannot be told before they are known.
 struct SizeCheck {
-  Dim value;            // must be 0, or not negative
+  Dim value;  // must be 0, or not negative
   bool is_zero = true;
   std::string message;  // "MatMul \"scores\": S and T must be equal"
 };

@@ -36,8 +36,7 @@ TEST(SizeVars, WhatOccursTogetherIsOneParameter) {
   const IntParam& n = product.func->int_params[0];
   EXPECT_EQ((std::vector{n.min, n.max, n.multiple_of, n.typical}), (std::vector<int64_t>{0, 64 * 512, 8, 64 * 128}));
 
-  EXPECT_EQ(copy_of({floordiv(kN + 1, 2), floordiv(kN + 1, 2) + 1}).sizes,
-            (std::vector<Dim>{floordiv(kN + 1, 2)}));
+  EXPECT_EQ(copy_of({floordiv(kN + 1, 2), floordiv(kN + 1, 2) + 1}).sizes, (std::vector<Dim>{floordiv(kN + 1, 2)}));
 }
 
 TEST(SizeVars, WhatOccursByItselfIsNot) {

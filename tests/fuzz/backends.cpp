@@ -35,9 +35,8 @@ void scrambled(void*, int64_t n, void (*body)(void*, int64_t), void* closure) {
 FettleContext* context() {
   static FettleContext* made = [] {
     auto* c = new FettleContext{};
-    const FettleHostTeam host{.struct_bytes = sizeof(FettleHostTeam),
-                              .size = [](void*) -> int32_t { return 2; },
-                              .parallel_for = scrambled};
+    const FettleHostTeam host{
+        .struct_bytes = sizeof(FettleHostTeam), .size = [](void*) -> int32_t { return 2; }, .parallel_for = scrambled};
     c->team = fettle_team_wrap(&host);
     c->scratch = fettle_scratch_create();
     return c;

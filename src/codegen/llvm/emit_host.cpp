@@ -39,8 +39,8 @@ void FunctionEmitter::emit_kernel_call(const CallFuncNode& node) {
       node.name, FunctionType::get(b.getInt32Ty(), {pointer, pointer, pointer}, false));
   const auto run = state_.runtime_function("fettle_call_kernel", b.getInt32Ty(),
                                            {pointer, b.getInt32Ty(), pointer, pointer, pointer});
-  Value* status = b.CreateCall(run, {context_, b.getInt32(static_cast<uint32_t>(*number)), kernel.getCallee(), buffers,
-                                     ints});
+  Value* status =
+      b.CreateCall(run, {context_, b.getInt32(static_cast<uint32_t>(*number)), kernel.getCallee(), buffers, ints});
   Value* before = b.CreateLoad(b.getInt32Ty(), status_);
   note_failure(b.CreateSelect(b.CreateICmpNE(before, b.getInt32(FETTLE_OK)), before, status));
 }

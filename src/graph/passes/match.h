@@ -72,9 +72,7 @@ std::optional<std::pair<Value*, Value*>> operands(const Node* node, const Wanted
 /// What a Transpose permutes by.
 std::vector<int64_t> permutation(const Node* node);
 /// The attributes of a Reshape to this shape.
-inline Attrs reshape_attrs(Shape shape) {
-  return {{"allowzero", int64_t{1}}, {"shape", dims_attr(std::move(shape))}};
-}
+inline Attrs reshape_attrs(Shape shape) { return {{"allowzero", int64_t{1}}, {"shape", dims_attr(std::move(shape))}}; }
 /// The value, or a Reshape of it; null where the rule does not allow one.
 Value* reshaped_value(Graph& graph, const Node* near, Value* value, const Shape& shape);
 

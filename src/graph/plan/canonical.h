@@ -24,7 +24,7 @@ Func inline_blocks(const Func& func);
 
 /// How a buffer's dimensions lie in memory.
 struct BufferOrder {
-  std::vector<int> order;        // the dimensions, outermost first
+  std::vector<int> order;     // the dimensions, outermost first
   std::vector<Expr> strides;  // elements, in this order; empty: dense
 };
 

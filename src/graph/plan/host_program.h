@@ -47,8 +47,8 @@ struct HostInterface {
   int n_loops = 0;
 };
 
-/// A Func over byte buffers: inputs, outputs, states, the arena, constants, as rt/abi.h has them. It is annotated `host`; a
-/// call's first integer is its number, by which a profiler knows it; the kernel's own follow.
+/// A Func over byte buffers: inputs, outputs, states, the arena, constants, as rt/abi.h has them. It is annotated
+/// `host`; a call's first integer is its number, by which a profiler knows it; the kernel's own follow.
 ///   call k_1f0c(&x[0], &arena[4096], &constant0[0], 0)
 /// What depends on the sizes of inputs is an integer parameter, an entry of `table`, which is the last buffer, too:
 ///   call k_77ab(&x[0], &arena[t6], 1, t9)

@@ -404,7 +404,8 @@ class Planner {
     const View have = views_.at(&input), want = part_of(*group.anchor, i, views_.at(group.outputs[0]));
     bool same = have.storage == want.storage && have.offset_elems == want.offset_elems;
     for (int d = 0; same && d < input.rank(); ++d)
-      same = input.shape()[static_cast<size_t>(d)] == Dim(1) || have.strides[static_cast<size_t>(d)] == want.strides[static_cast<size_t>(d)];
+      same = input.shape()[static_cast<size_t>(d)] == Dim(1) ||
+             have.strides[static_cast<size_t>(d)] == want.strides[static_cast<size_t>(d)];
     return same;
   }
 
@@ -805,8 +806,8 @@ class Carries {
       may_overwrite = overwritable(plan_.workloads[static_cast<size_t>(writer->workload)].func);
     for (size_t i = 0; i + 1 < writer->operands.size(); ++i) {
       if (!is(writer->operands[i], kept)) continue;
-      if (std::ranges::find(may_overwrite, i) == may_overwrite.end() ||
-          !(writer->operands[i].offset_bytes == Dim(0))) return;
+      if (std::ranges::find(may_overwrite, i) == may_overwrite.end() || !(writer->operands[i].offset_bytes == Dim(0)))
+        return;
     }
     plan_.storages[static_cast<size_t>(next)].in_place_of = kept;
   }
@@ -881,8 +882,7 @@ namespace {
 std::string operand_text(const Plan& plan, Operand operand) {
   const Storage& storage = plan.storages[static_cast<size_t>(operand.storage)];
   if (storage.in_place_of >= 0) return operand_text(plan, {storage.in_place_of, operand.offset_bytes});
-  const std::string offset =
-      operand.offset_bytes == Dim(0) ? "" : fmt::format("+{}", operand.offset_bytes.to_string());
+  const std::string offset = operand.offset_bytes == Dim(0) ? "" : fmt::format("+{}", operand.offset_bytes.to_string());
   switch (storage.kind) {
     case Storage::Kind::kInput:
       return fmt::format("in{}{}", storage.index, offset);
@@ -895,7 +895,8 @@ std::string operand_text(const Plan& plan, Operand operand) {
     case Storage::Kind::kCounter:
       return fmt::format("i{}", storage.index);
     case Storage::Kind::kWindow: {
-      const std::string moving = storage.loop < 0 ? "" : fmt::format("+{}*i{}", storage.step_bytes.to_string(), storage.loop);
+      const std::string moving =
+          storage.loop < 0 ? "" : fmt::format("+{}*i{}", storage.step_bytes.to_string(), storage.loop);
       return operand_text(plan, {storage.base, operand.offset_bytes}) + moving;
     }
     case Storage::Kind::kArena:

@@ -101,8 +101,8 @@ struct Plan {
   int n_loops = 0;
   Dim arena_bytes = 0;
   std::vector<ArenaPlace> places;  // what `arena_bytes` and offsets depend on, beside the model's sizes
-  int views = 0;     // nodes that cost nothing
-  int in_place = 0;  // calls that write over an input
+  int views = 0;                   // nodes that cost nothing
+  int in_place = 0;                // calls that write over an input
 };
 
 struct PlanOptions {

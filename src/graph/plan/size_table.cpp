@@ -84,7 +84,8 @@ class ResizeWriter {
           continue;
         }
         const Expr in_range = logical_and(le(dim.min(), given), le(given, dim.max()));
-        refuse_if(logical_not(in_range), fmt::format("{}: the extent must lie in {} to {}", where, dim.min(), dim.max()));
+        refuse_if(logical_not(in_range),
+                  fmt::format("{}: the extent must lie in {} to {}", where, dim.min(), dim.max()));
         if (dim.divisor() > 1)
           refuse_if(ne(floormod(given, dim.divisor()), 0),
                     fmt::format("{}: the extent must be a multiple of {}", where, dim.divisor()));

@@ -17,10 +17,7 @@ namespace fettle {
 class PlanRunner {
  public:
   PlanRunner(const Graph& graph, const Plan& plan, const std::map<std::string, ConstantTensor>& inputs)
-      : graph_(graph),
-        plan_(plan),
-        inputs_(inputs),
-        counters_(static_cast<size_t>(plan.n_loops)) {
+      : graph_(graph), plan_(plan), inputs_(inputs), counters_(static_cast<size_t>(plan.n_loops)) {
     for (const Value* input : graph.inputs())
       for (size_t d = 0; d < input->shape().size(); ++d)
         if (const auto size = input->shape()[d].symbol_name(); !size.empty())

@@ -28,8 +28,8 @@ PrologueSplit split_prologue(const Func& func) {
   std::vector<bool> is_sized;  // what depends on integer parameters is not known ahead
   for (const Stmt& nest : nests) {
     accesses.push_back(accesses_of(nest));
-    is_sized.push_back(std::ranges::any_of(
-        func->int_params, [&](const IntParam& param) { return uses_var(nest, param.var.get()); }));
+    is_sized.push_back(
+        std::ranges::any_of(func->int_params, [&](const IntParam& param) { return uses_var(nest, param.var.get()); }));
   }
 
   BufferSet constant_params, candidates;

@@ -32,7 +32,7 @@ TEST(Nest, IsInLanesAndInParallel) {
 TEST(OpenExtents, Nest) {
   for (const char* shape : {"n, 24", "24, n"}) {
     const std::string text = testing::replaced(testing::replaced(R"(
-func nest(A: f32[SHAPE], C: f32[SHAPE] output, n: i64 in 1..100):
+func nest(A: f32[SHAPE], C: f32[SHAPE] output, n: i64 in 1..1000000 typically 100000):
   for i in FIRST:
     for j in SECOND:
       block C(vi: spatial[FIRST] = i, vj: spatial[SECOND] = j):
