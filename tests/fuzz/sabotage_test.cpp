@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(
         Sabotage{"reverse_compute_at.covered", {}, 3}, Sabotage{"reverse_compute_inline.all", {}, 3},
         Sabotage{"reverse_compute_inline.readers", {}, 3}, Sabotage{"cache_inplace.users", {}, 3},
         Sabotage{"cache_inplace.carried", {}, 3}, Sabotage{"cache_read.in_place", {}, 3},
-        Sabotage{"verify.bindings", {}, 4, 3432}, Sabotage{"made_in_iteration", {}, 4, 2536},
+        Sabotage{"verify.bindings", {}, 6, 6432}, Sabotage{"made_in_iteration", {}, 4, 2536},
         Sabotage{"reverse_compute_at.carried", {}, 3, 832}, Sabotage{"reverse_compute_at.overwritten", {}, 3, 400},
         Sabotage{"reverse_compute_at.parts", {"verify.cover"}, 3, 8592}, Sabotage{"compute_at.overwritten", {}, 3, 704},
         Sabotage{"compute_inline.overwritten", {}, 3, 1392}, Sabotage{"iterations_apart", {}, 3, 3512},
