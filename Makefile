@@ -68,7 +68,7 @@ bench-search: build ## Ways to search compared over 25 tasks (hours; goes on whe
 bench-learning: build ## What tuning some programs teaches about others: make bench-learning ARGS="a.jsonl b.jsonl" (docs/search.md)
 	@$(BUILD)/bin/bench-learning $(ARGS)
 
-bench-sizes: build ## Kernels whose sizes are open beside those that were made for one size
+bench-sizes: build models ## Kernels and models whose sizes are open beside those that were made for one size
 	@$(BUILD)/bin/bench-sizes
 
 bench-tasks: build models ## Three models tuned for five minutes each: which tasks improve, how far others are from the machine's limits

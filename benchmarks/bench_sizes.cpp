@@ -1,7 +1,9 @@
 // What open sizes cost: kernels whose sizes are integer parameters beside those that were made for one size, both by
-// the constructed default, on the same memory.
-//   bench-sizes [--only SUBSTRING] [--seconds S] [--target NAME] [--threads N] [--print]
-// `--print` shows the programs of what was chosen, scheduled and lowered.
+// the constructed default, on the same memory; then whole models, beside the same models compiled for each size, and
+// beside other engines.
+//   bench-sizes [--only SUBSTRING] [--seconds S] [--target NAME] [--threads N] [--print] [--kernels | --models]
+//               [--sizes N]
+// `--print` shows the programs of what was chosen, scheduled and lowered. `--sizes` is how many each model has.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -15,6 +17,7 @@
 #include "ir/text.h"
 #include "lower/lower.h"
 #include "measure/local_kernel.h"
+#include "sizes/open_models.h"
 #include "tune/space/open_workloads.h"
 #include "tune/space/space.h"
 
@@ -142,7 +145,8 @@ int main(int argc, char** argv) {
   std::string only, target_name = "host";
   double seconds = 0.5;
   int threads = 1;
-  bool print = false;
+  bool print = false, with_kernels = true, with_models = true;
+  bench::OpenModelOptions models;
   for (int i = 1; i < argc; ++i) {
     const auto value = [&](const char* option) { return !std::strcmp(argv[i], option) && i + 1 < argc; };
     if (value("--only"))
@@ -153,6 +157,12 @@ int main(int argc, char** argv) {
       seconds = std::atof(argv[++i]);
     else if (value("--threads"))
       threads = std::atoi(argv[++i]);
+    else if (value("--sizes"))
+      models.sizes = std::atoi(argv[++i]);
+    else if (!std::strcmp(argv[i], "--kernels"))
+      with_models = false;
+    else if (!std::strcmp(argv[i], "--models"))
+      with_kernels = false;
     else if (!std::strcmp(argv[i], "--print"))
       print = true;
   }
@@ -166,7 +176,7 @@ int main(int argc, char** argv) {
   bench::Report report("sizes");
   double logs = 0, worst = 0;
   int n = 0;
-  for (const Case& c : cases()) {
+  for (const Case& c : with_kernels ? cases() : std::vector<Case>()) {
     for (const std::vector<int64_t>& sizes : c.sizes) {
       std::string name = c.workload.name + ",";
       for (const int64_t size : sizes) name += fmt::format(" {}", size);
@@ -185,9 +195,16 @@ int main(int argc, char** argv) {
       ++n;
     }
   }
-  if (n == 0) return 2;
-  report.add("geometric mean", std::exp(logs / n), "x", bench::at_most(1.05));
-  report.add("worst", worst, "x", bench::at_most(1.2));
+  if (n > 0) {
+    report.add("kernels: open over fixed sizes, geometric mean", std::exp(logs / n), "x", bench::at_most(1.05));
+    report.add("kernels: open over fixed sizes, worst", worst, "x", bench::at_most(1.2));
+  }
+  models.only = only;
+  if (with_models)
+    if (const auto done = bench::bench_open_models(report, models); !done) {
+      fmt::print("{}\n", done.error().to_string());
+      return 1;
+    }
   fmt::print("{}", report.table());
   if (only.empty())
     if (const auto written = report.write(); !written) {
