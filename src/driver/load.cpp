@@ -4,6 +4,13 @@
 
 namespace fettle {
 
+InputShapes typical_shapes(const Graph& graph) {
+  InputShapes shapes;
+  for (const Value* input : graph.inputs())
+    for (const Dim& dim : input->shape()) shapes[input->name].push_back(dim.typical());
+  return shapes;
+}
+
 Result<Graph> load_model(const std::string& path, const InputShapes& shapes, const OpenSizes& sizes,
                          const ModelStates& states, const GraphObserver& after) {
   FETTLE_TRY(Graph graph, import_onnx(path));

@@ -15,6 +15,9 @@ namespace fettle {
 /// Shapes of inputs, by name.
 using InputShapes = std::map<std::string, std::vector<int64_t>>;
 
+/// Of all inputs of a graph, at typical sizes.
+InputShapes typical_shapes(const Graph& graph);
+
 /// Outputs that are inputs of the next call, by their names: output → input.
 using ModelStates = std::map<std::string, std::string>;
 

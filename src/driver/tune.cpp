@@ -108,7 +108,7 @@ class Verification {
   Result<> run_untuned() {
     FETTLE_TRY(Contender made, instantiated(untuned_));
     baseline_.emplace(std::move(made));
-    FETTLE_TRY(inputs_, random_inputs(baseline_->context.model(), options_.seed));
+    FETTLE_TRY(inputs_, random_inputs(baseline_->context.model(), options_.seed, typical_shapes(*plans_.graph())));
     return {};
   }
 

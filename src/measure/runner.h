@@ -65,7 +65,7 @@ struct MeasureRequest {
 
 struct WorkloadOptions {
   uint64_t seed = 0;          // of what buffers hold
-  std::vector<int64_t> ints;  // integer parameters, in order
+  std::vector<int64_t> ints;  // integer parameters, in order; none: typical values
   /// Stands for the plain program in checks where that would take more than about a second (3e8 block instances): a
   /// trace that is trusted, such as the untuned default. Without it, checks beyond 3e9 are E406.
   std::string reference_trace;

@@ -83,6 +83,8 @@ Result<Json> Session::on_workload(const Json& message) {
   key_ = digest_bytes(message.dump());
   ints_ = message.at("ints").get<std::vector<int64_t>>();
 
+  if (ints_.empty())
+    for (const IntParam& param : workload_->int_params) ints_.push_back(typical_of(param));
   bindings_ = {};
   if (ints_.size() != workload_->int_params.size())
     return fail(ErrorCode::E709, fmt::format("the workload has {} integer parameters, {} values are given",
