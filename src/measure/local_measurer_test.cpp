@@ -250,11 +250,13 @@ func add(X: f32[n], Y: f32[n] output, n: i64 in 1..64):
       writes Y[v]
       Y[v] = X[v] + 1.0
 )");
-  EXPECT_EQ(measurer_->set_workload(func).error().code, ErrorCode::E709);
-  ASSERT_TRUE(measurer_->set_workload(func, {.ints = {40}}));
+  EXPECT_EQ(measurer_->set_workload(func, {.ints = {40, 41}}).error().code, ErrorCode::E709);
   MeasureRequest request;
   request.check = true;
-  expect_ok(measure({"b0 = get_block(name=\"Y\")\n"}, request)[0]);
+  for (const std::vector<int64_t>& ints : {std::vector<int64_t>{40}, {}}) {  // none: the typical value
+    ASSERT_TRUE(measurer_->set_workload(func, {.ints = ints}));
+    expect_ok(measure({"b0 = get_block(name=\"Y\")\n"}, request)[0]);
+  }
 }
 
 TEST_F(Measurer, ALongProgramIsCheckedByASample) {
