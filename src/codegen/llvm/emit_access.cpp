@@ -282,6 +282,15 @@ Value* FunctionEmitter::load_lanes(const BufferNode* buffer, const Expr& index, 
     return joined;
   }
   if (is_zero(run.stride) && !mask) return vb_.splat(load_plain(buffer, run.base, type->getScalarType()), lanes);
+  if (mask && is_zero(run.stride) && buffer->dtype.bits >= 32) {
+    // One element for all lanes that are on, if any is.
+    const auto n = static_cast<unsigned>(16 / buffer->dtype.element_bytes());
+    Value* any = vb_.intrinsic(Intrinsic::vector_reduce_or, {mask->getType()}, {mask});
+    Value* which = vb_.insert(Constant::getNullValue(FixedVectorType::get(any->getType(), n)), any, 0);
+    Value* first = masked(Intrinsic::masked_load, masked_address(buffer, run.base),
+                          FixedVectorType::get(type->getScalarType(), n), which);
+    return vb_.select(mask, vb_.splat(vb_.extract(first, 0), lanes), Constant::getNullValue(type));
+  }
   if (mask) return masked(Intrinsic::masked_gather, gather_pointers(buffer, index), type, mask);
   Value* vector = PoisonValue::get(type);
   for (int i = 0; i < lanes; ++i)
