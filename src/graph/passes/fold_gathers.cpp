@@ -80,12 +80,8 @@ bool into_table(Graph& graph, Node* node) {
       inputs.push_back(constant);
     }
     if (inputs.size() != node->inputs.size()) continue;
-    Node* made = insert(graph, node, node->op->name, std::move(inputs), node->attrs);
+    Node* made = insert_again(graph, node, std::move(inputs), table->shape());
     if (!made) continue;
-    if (made->output()->shape() != table->shape()) {
-      graph.erase(made);
-      continue;
-    }
     Node* moved = replace_with(graph, node, "Gather", {made->output(), gather->input(1)}, gather->attrs);
     if (moved) merge_provenance(moved, gather);
     return moved;

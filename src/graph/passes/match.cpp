@@ -44,6 +44,13 @@ Node* insert(Graph& graph, const Node* near, std::string_view op, std::vector<Va
   return node;
 }
 
+Node* insert_again(Graph& graph, const Node* node, std::vector<Value*> inputs, const Shape& shape) {
+  Node* made = insert(graph, node, node->op->name, std::move(inputs), node->attrs);
+  if (!made || made->output()->shape() == shape) return made;
+  graph.erase(made);
+  return nullptr;
+}
+
 Node* replace_with(Graph& graph, Node* old, std::string_view op, std::vector<Value*> inputs, Attrs attrs) {
   Node* node = insert(graph, old, op, std::move(inputs), std::move(attrs));
   if (!node) return nullptr;

@@ -83,5 +83,7 @@ Node* replace_with(Graph& graph, Node* old, std::string_view op, std::vector<Val
 Node* put_in_place(Graph& graph, Node* old, Node* node);
 /// A new node with the inferred type. Null where the rule does not allow it.
 Node* insert(Graph& graph, const Node* near, std::string_view op, std::vector<Value*> inputs, Attrs attrs = {});
+/// The elementwise `node` again, over other inputs. Null where its result would not have this shape.
+Node* insert_again(Graph& graph, const Node* node, std::vector<Value*> inputs, const Shape& shape);
 
 }  // namespace fettle::passes

@@ -89,12 +89,8 @@ bool sink(Graph& graph, Node* node) {
       if (before) inputs.push_back(before);
     }
     if (inputs.size() != node->inputs.size()) continue;
-    Node* moved = insert(graph, node, node->op->name, std::move(inputs), node->attrs);
+    Node* moved = insert_again(graph, node, std::move(inputs), x->shape());
     if (!moved) continue;
-    if (moved->output()->shape() != x->shape()) {
-      graph.erase(moved);
-      continue;
-    }
     merge_provenance(moved, renaming);
     return replace_with(graph, node, renaming->op->name, {moved->output()}, renaming->attrs);
   }

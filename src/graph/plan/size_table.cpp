@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <set>
 
 #include "base/check.h"
 #include "graph/dim_fold.h"
@@ -62,13 +64,18 @@ class ResizeWriter {
   }
 
   void read_inputs() {
-    std::vector<std::pair<Expr, std::pair<Dim, std::string>>> stated;  // extents that something else decides
-    std::vector<Expr> is_told;                                         // whether they are given
+    struct Stated {
+      Expr given;
+      Dim dim;
+      std::string where;
+      bool may_be_untold;  // then it is negative
+    };
+    std::vector<Stated> stated;  // extents that something else decides
     // Sizes that states alone have, beside those that grow, cannot be told by others.
-    std::map<std::string, int> of_others;
+    std::set<std::string> of_others;
     for (const Value* input : graph_.inputs())
       if (!state_of(input))
-        for (const Dim& dim : input->shape()) ++of_others[dim.to_string()];
+        for (const Dim& dim : input->shape()) of_others.insert(dim.to_string());
     for (const Value* input : graph_.inputs())
       for (size_t d = 0; d < input->shape().size(); ++d) {
         const Dim& dim = input->shape()[d];
@@ -79,8 +86,7 @@ class ResizeWriter {
         const GraphState* state = state_of(input);
         const bool may_be_untold = state && static_cast<int>(d) != state->axis && of_others.contains(size);
         if (size.empty() || values_.contains(size) || may_be_untold) {
-          stated.emplace_back(given, std::pair(dim, where));
-          is_told.push_back(may_be_untold ? le(0, given) : bool_imm(true));
+          stated.push_back({given, dim, where, may_be_untold});
           continue;
         }
         const Expr in_range = logical_and(le(dim.min(), given), le(given, dim.max()));
@@ -92,14 +98,13 @@ class ResizeWriter {
         values_[size] = given;
         where_[size] = where;
       }
-    for (size_t i = 0; i < stated.size(); ++i) {
-      const auto& [given, dim] = stated[i];
-      const auto first = where_.find(dim.first.to_string());
-      refuse_if(logical_and(is_told[i], ne(given, value_of(dim.first))),
-                dim.first.is_number() ? fmt::format("{}: the extent must be {}", dim.second, dim.first.to_string())
-                : first != where_.end()
-                    ? fmt::format("{}, and {}: the extents must be equal ({})", first->second, dim.second, first->first)
-                    : fmt::format("{}: the extent must be {}", dim.second, dim.first.to_string()));
+    for (const auto& [given, dim, where, may_be_untold] : stated) {
+      const Expr differs = ne(given, value_of(dim));
+      const auto first = where_.find(dim.to_string());
+      refuse_if(may_be_untold ? logical_and(le(0, given), differs) : differs,
+                first != where_.end()
+                    ? fmt::format("{}, and {}: the extents must be equal ({})", first->second, where, first->first)
+                    : fmt::format("{}: the extent must be {}", where, dim.to_string()));
     }
   }
 
