@@ -69,6 +69,8 @@ Result<> normalize(ModelNode& node, int opset) {
     if (node.inputs.size() == 2) node.inputs = {node.inputs[0], nullptr, node.inputs[1]};
   } else if (node.op == "Gemm" || node.op == "Conv" || node.op == "MatMul") {
     // The same since 7.
+  } else if (node.op == "Attention" && opset < 24) {
+    node.attrs.set("whole_mask", int64_t{1});  // its extents are those of the scores, or 1
   } else if (node.op == "GroupNormalization" && opset < 21) {
     node.attrs.set("per_group", int64_t{1});  // scale and bias have one element a group
   }

@@ -6,13 +6,11 @@
 namespace fettle {
 namespace {
 
-Result<std::vector<TensorType>> not_lowered(const Node& node) { return ops::bad_types(node, "it was not lowered"); }
-
 constexpr OpDef layer(std::string_view name, int max_inputs, int n_outputs) {
   return {.name = name,
           .min_inputs = 3,
           .max_inputs = max_inputs,
-          .infer = not_lowered,
+          .infer = ops::not_lowered,
           .compute = nullptr,
           .n_outputs = n_outputs};
 }

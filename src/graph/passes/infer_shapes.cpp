@@ -5,6 +5,7 @@
 #include "graph/control.h"
 #include "graph/op_util.h"
 #include "graph/passes/fold_node.h"
+#include "graph/passes/lower_attention.h"
 #include "graph/passes/lower_recurrent.h"
 #include "graph/passes/lower_scan.h"
 #include "graph/passes/passes.h"
@@ -140,6 +141,10 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
   constexpr int64_t kSmallBytes = 4096;
   if (is_recurrent(*node)) {
     FETTLE_TRY(const std::vector<Node*> added, lower_recurrent(graph, node));
+    return infer_nodes(graph, added, context);
+  }
+  if (is_attention_layer(*node)) {
+    FETTLE_TRY(const std::vector<Node*> added, lower_attention_layer(graph, node));
     return infer_nodes(graph, added, context);
   }
   if (!node->bodies.empty()) {
