@@ -1,7 +1,9 @@
-// What language models are made of beside products: passes::lower_attention makes other nodes of the layers before
-// types are inferred. TensorScatter updates a cache of keys or values.
+// What language models are made of beside products. passes::lower_attention_layer makes other nodes of the layers
+// before types are inferred. recognize_masks makes CausalMasks. TensorScatter updates a cache of keys or values.
 
 #include <fmt/format.h>
+
+#include <limits>
 
 #include "graph/op.h"
 #include "graph/op_util.h"
@@ -45,12 +47,30 @@ Tensors tensor_scatter(const Node& node, std::span<const te::Tensor> in) {
   }));
 }
 
+// CausalMask(x) {offset}: x[…, i, j] where j <= i + offset, else -inf. Of Fettle's own.
+Types causal_mask_type(const Node& node) {
+  FETTLE_TRY_VOID(check_rank(node, 0, 2));
+  FETTLE_TRY(const auto offset, dims_param(node, 1, "offset"));
+  if (!offset || offset->size() != 1) return bad_attribute(node, "offset must be one integer");
+  if (!dtype_of(node, 0).is_float()) return bad_types(node, "what it hides is no floating-point number");
+  return same_type(node);
+}
+Tensors causal_mask(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const auto offset, dims_param(node, 1, "offset"));
+  return one(map_output(node, [&](const Indices& i) {
+    const Expr x = in[0](i);
+    return select(le(i.back(), i[i.size() - 2] + size_expr(offset->front())), x,
+                  number(-std::numeric_limits<double>::infinity(), x));
+  }));
+}
+
 constexpr OpDef layer(std::string_view name, InputCount inputs, int n_outputs) {
   return define(kOpaque, name, inputs, not_lowered, nullptr, {.n_outputs = n_outputs});
 }
 constexpr OpDef defs[] = {
     layer("Attention", {3, 7}, 4),        // (q, k, v, mask, past_key, past_value, lengths) → (y, key, value, scores)
     layer("RotaryEmbedding", {3, 4}, 1),  // (x, cosines, sines, positions)
+    define(kElementwise, "CausalMask", 1, causal_mask_type, causal_mask),
     define(kInjective, "TensorScatter", {2, 3}, tensor_scatter_type, tensor_scatter, {.work = kMoves}),
 };
 

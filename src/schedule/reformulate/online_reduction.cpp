@@ -33,8 +33,10 @@
 // The states are corrected once a block. `merge` all but M_block at b: what a block of k needs
 // is then all that is ever stored. A row whose x are all -inf gives NaN, as before.
 // Pattern: what comes before the product is read by nothing else; v may depend on all of the product's iterators.
-// Returns the eight blocks, the last with the product's name. Class: approximate; K additions each in sum and product,
-// and a few roundings for each of B blocks: at most 2K + 16 (B + 1) units.
+// Where all x of a block of k are -inf, what the block does leaves the states as they are (skip_hidden).
+// Returns the eight blocks, the last with the product's name; the others are noted to be part of it. Class:
+// approximate; K additions each in sum and product, and a few roundings for each of B blocks: at most 2K + 16 (B + 1)
+// units.
 
 #include <algorithm>
 

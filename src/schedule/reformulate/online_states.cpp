@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "ir/annotations.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
@@ -167,7 +168,8 @@ using Iters = std::vector<IterVar>;
 // One step of the construction: blocks are added in program order.
 class States {
  public:
-  States(const Func& func, const Weighted& w, int64_t size) : func_(func), w_(w), size_(size) {
+  States(const Func& func, const Weighted& w, std::string product, int64_t size)
+      : func_(func), w_(w), product_(std::move(product)), size_(size) {
     keys_ = *as_int(w.e.maximum->iters[w.e.m.reduce].extent);
     blocks_ = -floordiv_int(-keys_, size);
     dtype_ = w.update->buffer->dtype;
@@ -211,6 +213,7 @@ class States {
   void add(const std::string& name, const Iters& iters, const Stmt& init, const Stmt& body, bool takes_name = false) {
     auto fresh = make_ref<BlockNode>();
     fresh->name = takes_name ? name : unique_block_name(func_, name);
+    if (!takes_name) fresh->annotations.set(kPartOfKey, product_);
     fresh->iters = iters;
     fresh->init = init;
     fresh->body = body;
@@ -226,6 +229,7 @@ class States {
  private:
   const Func& func_;
   const Weighted& w_;
+  std::string product_;
   int64_t size_, keys_ = 0, blocks_ = 0;
   DType dtype_;
   std::vector<Buffer> allocated_;
@@ -253,7 +257,7 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
   const BlockNode* scope = enclosing_block(func, &block);
   if (!scope) return pattern_differs("the block is no sum");
   FETTLE_TRY(const Weighted w, match_weighted(func, *scope, block));
-  States make(func, w, block_size);
+  States make(func, w, block.name, block_size);
   const double lowest = -std::numeric_limits<double>::infinity();
   const auto maximum = [&](const Expr& a, const Expr& b) { return accumulated(w.e.m.combine->op, a, b); };
   const auto infinite = [&] { return constant(lowest, make.dtype()); };

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "arith/linear.h"
+#include "ir/query.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/combiner.h"
 #include "schedule/dataflow/dataflow.h"
@@ -32,6 +35,25 @@ bool is_elementwise(const BlockStructure& block, const Buffer& from) {
         block.store.dimension_of(block.vars[i]) != read->dimension_of(block.vars[i]))
       return false;
   return true;
+}
+
+// Whether the maximum is of select(key <= query + …, x, -inf), keys as its reduce iterator counts them.
+bool hides_later_keys(const BlockNode& maximum, const Var& query) {
+  const auto key =
+      std::ranges::find_if(maximum.iters, [](const IterVar& iter) { return iter.kind == IterKind::kReduce; });
+  const auto row =
+      std::ranges::find_if(maximum.iters, [&](const IterVar& iter) { return iter.binding.get() == query.get(); });
+  if (key == maximum.iters.end() || row == maximum.iters.end()) return false;
+  return contains<SelectNode>(maximum.body, [&](const SelectNode& choice) {
+    const auto* other = choice.if_false.as<FloatImmNode>();
+    if (!other || !std::isinf(other->value)) return false;
+    return std::ranges::any_of(conjuncts(choice.condition), [&](const Expr& conjunct) {
+      const auto* compared = conjunct.as<BinaryNode>();
+      if (!compared || (compared->op != BinaryOp::kLe && compared->op != BinaryOp::kLt)) return false;
+      const LinearForm form = linear_form(compared->a - compared->b);
+      return form.coeff_of(key->var) > 0 && form.coeff_of(row->var) < 0;
+    });
+  });
 }
 
 }  // namespace
@@ -66,8 +88,9 @@ std::optional<AttentionParts> attention_parts(const Func& func) {
   const auto scored = std::ranges::find(maximum->loads, x, &AccessPattern::buffer);
   if (scored == maximum->loads.end()) return {};
 
-  // Of the scores' dimensions one is reduced by the maximum: keys. One other is of one factor only: queries.
-  size_t n_reduce = 0, n_queries = 0;
+  // Of the scores' dimensions one is reduced by the maximum: keys. One other is of one factor only: queries. So are the
+  // heads of a group that shares keys, too: queries are the innermost.
+  size_t n_reduce = 0;
   std::vector<size_t> dims;   // of x, by the maximum's rows
   std::vector<Var> row_vars;  // the loops of these rows
   Var query_var;
@@ -106,9 +129,8 @@ std::optional<AttentionParts> attention_parts(const Func& func) {
     parts.query_of_q = static_cast<size_t>(dim);
     parts.queries = scores->extents[i];
     query_var = row_vars[row];
-    ++n_queries;
   }
-  if (n_queries != 1 || of_queries.buffer == of_keys.buffer) return {};
+  if (!query_var || of_queries.buffer == of_keys.buffer) return {};
   size_t query_loop = 0;
   while (maximum->vars[query_loop].get() != query_var.get()) ++query_loop;
   for (const AccessPattern& load : maximum->loads) {
@@ -116,6 +138,7 @@ std::optional<AttentionParts> attention_parts(const Func& func) {
     if (load.buffer == x || dim < 0 || load.strides[query_loop] == 0 || load.strides[query_loop] == 1) continue;
     parts.masks.push_back({load.buffer, static_cast<size_t>(dim)});
   }
+  parts.is_causal = hides_later_keys(*of_maximum, query_var);
   parts.rows = dims.size();
   parts.q = of_queries.buffer;
   size_t n_steps = 0, n_spatial = 0;
@@ -166,6 +189,9 @@ std::vector<AttentionTile> attention_tiles(const AttentionParts& parts, const Ta
       const int64_t whole = (parts.queries + vectors * lanes - 1) / (vectors * lanes) * vectors * lanes;
       tile.cost *= static_cast<double>(whole) / static_cast<double>(parts.queries);
       if (parts.keys % keys != 0) tile.cost *= preferences::kSurplusKeys;
+      // Of blocks on the diagonal about half is hidden, and computed all the same.
+      if (parts.is_causal)
+        tile.cost *= 1 + static_cast<double>(keys + vectors * lanes) / static_cast<double>(parts.keys);
       // Scores, queries and outputs of a tile of queries pass for each block; keys and values come from farther away.
       const int64_t passing = (2 * keys + parts.width + parts.value_width) * vectors * lanes * bytes;
       if (passing > cache_bytes(target, 0)) tile.cost *= preferences::kBeyondFirstLevel;
@@ -426,6 +452,7 @@ Result<Loops> OnePass::build() {
   FETTLE_TRY_VOID(turn_over(out, turn_out));
   FETTLE_TRY(const Loops dividing, get_loops(s, {.block = inverse}));
   FETTLE_TRY_VOID(in_lanes(dividing.back()));
+  if (parts.is_causal && tile.keys < parts.keys) FETTLE_TRY_VOID(skip_hidden(s, {.loop = step}));
   return of_max.around;
 }
 
