@@ -189,6 +189,34 @@ TEST(CompileModel, AttentionThroughViews) {
   expect_correct(m);
 }
 
+// Two groups of two heads, whose queries are the last of the keys: one kernel, and one where products stand alone.
+TEST(CompileModel, CausalAttentionOfGroups) {
+  GraphMaker m;
+  Value *q = m.input("q", {1, 2, 2, 70, 16}), *k = m.input("k", {1, 2, 1, 300, 16}),
+        *v = m.input("v", {1, 2, 1, 300, 8});
+  Value* turned = m.node("Transpose", {k}, with_ints("perm", {0, 1, 2, 4, 3}));
+  Value* scores = m.node("Mul", {m.node("MatMul", {q, turned}), m.constant("scale", {}, 0.25)});
+  Value* masked = m.node("CausalMask", {scores}, with_ints("offset", {230}));
+  Attrs last;
+  last.set("axis", int64_t{-1});
+  m.graph.add_output("y", m.node("MatMul", {m.node("Softmax", {masked}, last), v}));
+  m.graph.sort();
+  for (const std::vector<int>& fused : {std::vector<int>{}, std::vector<int>{0}}) {
+    CompileOptions options = host_options(2);
+    options.fused = fused;
+    const auto compiled = compile_model(m.graph, options);
+    ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
+    EXPECT_EQ(compiled->tasks().size(), fused.empty() ? 3u : 1u);
+    auto model = compiled->instantiate();
+    ASSERT_TRUE(model.has_value()) << model.error().to_string();
+    const auto inputs = random_inputs(*model, 3);
+    ASSERT_TRUE(inputs.has_value());
+    const auto outputs = model->run(*inputs);
+    ASSERT_TRUE(outputs.has_value()) << outputs.error().to_string();
+    expect_close(reference(m.graph, *inputs), *outputs);
+  }
+}
+
 TEST(CompileModel, NormsAndPooling) {
   GraphMaker m;
   Value* x = m.input("x", {1, 16, 6, 8});

@@ -97,7 +97,7 @@ Result<Applied> apply_skip_hidden(const Schedule& s, const SkipHiddenArgs& args)
   if (!extent)
     return refused(ErrorCode::E216, s.func(), maximum, "the mask of block {} does not end what is seen", maximum->name);
   Analyzer analyzer = analyzer_at(s.func(), &loop);
-  const Expr shorter = analyzer.simplify(max(min(loop.extent, extent), Expr(1)));
+  const Expr shorter = analyzer.simplify(min(loop.extent, max(extent, Expr(1))));
   return Applied{replace_in(s.func(), &loop, with(loop, [&](ForNode& f) { f.extent = shorter; })), {}};
 }
 

@@ -3,7 +3,9 @@
 #include <functional>
 #include <limits>
 
+#include "ir/query.h"
 #include "schedule/reformulation.h"
+#include "tune/space/open_workloads.h"
 #include "tune/space/space.h"
 #include "tune/space/test_workloads.h"
 #include "tune/space/testing.h"
@@ -181,6 +183,27 @@ TEST(AttentionRule, BlocksThatNoQuerySeesAreSkipped) {
     ASSERT_TRUE(is_one_pass(*s));
     EXPECT_EQ(to_text(s->trace()).find("skip_hidden") != std::string::npos, mask == Mask::kCausal);
   }
+}
+
+// Whether a block of keys is whole is asked once, outside of the kernels.
+TEST(AttentionRule, WholeBlocksOfOpenKeysHaveNoGuards) {
+  const testing::OpenWorkload workload = {
+      "attention",
+      {testing::size("n", 0, 512, 1, 64), testing::size("k", 0, 512, 1, 300)},
+      [](const auto& s, const auto& ints) { return testing::open_attention({.queries = s[0], .keys = s[1]}, ints); }};
+  const auto s = default_schedule(workload.open(), avx512(), 1);
+  ASSERT_OK(s);
+  ASSERT_TRUE(is_one_pass(*s));
+  const auto lowered = lower(s->func(), *avx512());
+  ASSERT_OK(lowered);
+  size_t kernels = 0, plain = 0;
+  for (const auto& [name, func] : lowered->kernel.funcs) {
+    if (name == lowered->kernel.entry) continue;
+    ++kernels;
+    plain += contains<IfNode>(func->body, [](const IfNode&) { return true; }) ? 0 : 1;
+  }
+  EXPECT_EQ(kernels, 8u);  // the first block or not, whole or not, of a whole tile of queries or not
+  EXPECT_EQ(plain, 4u);
 }
 
 TEST(AttentionRule, ShortOnesStayApart) {
