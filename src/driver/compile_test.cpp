@@ -91,6 +91,17 @@ void expect_correct(GraphMaker& m) {
   }
 }
 
+/// One run, compared.
+void expect_runs(const GraphMaker& m, const CompiledModel& compiled) {
+  auto model = compiled.instantiate();
+  ASSERT_TRUE(model.has_value()) << model.error().to_string();
+  const auto inputs = random_inputs(*model, 3);
+  ASSERT_TRUE(inputs.has_value());
+  const auto outputs = model->run(*inputs);
+  ASSERT_TRUE(outputs.has_value()) << outputs.error().to_string();
+  expect_close(reference(m.graph, *inputs), *outputs);
+}
+
 // A class token before rows of patches, as vision transformers have it: a constant is copied into its part.
 TEST(CompileModel, ConstantsBesideWhatIsComputed) {
   GraphMaker m;
@@ -121,13 +132,7 @@ TEST(CompileModel, FusedConvolutions) {
       ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
       // What is made channels last is copied to the model's layout.
       EXPECT_EQ(compiled->tasks().size(), 3 - fused.size() + (layout == ImageLayout::kChannelsLast ? 1 : 0));
-      auto model = compiled->instantiate();
-      ASSERT_TRUE(model.has_value()) << model.error().to_string();
-      const auto inputs = random_inputs(*model, 3);
-      ASSERT_TRUE(inputs.has_value());
-      const auto outputs = model->run(*inputs);
-      ASSERT_TRUE(outputs.has_value()) << outputs.error().to_string();
-      expect_close(reference(m.graph, *inputs), *outputs);
+      expect_runs(m, *compiled);
     }
 }
 
@@ -207,13 +212,7 @@ TEST(CompileModel, CausalAttentionOfGroups) {
     const auto compiled = compile_model(m.graph, options);
     ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
     EXPECT_EQ(compiled->tasks().size(), fused.empty() ? 3u : 1u);
-    auto model = compiled->instantiate();
-    ASSERT_TRUE(model.has_value()) << model.error().to_string();
-    const auto inputs = random_inputs(*model, 3);
-    ASSERT_TRUE(inputs.has_value());
-    const auto outputs = model->run(*inputs);
-    ASSERT_TRUE(outputs.has_value()) << outputs.error().to_string();
-    expect_close(reference(m.graph, *inputs), *outputs);
+    expect_runs(m, *compiled);
   }
 }
 

@@ -30,10 +30,10 @@
 //        for b, i, d, k: O_block[b, i, d] += E_block[b, i, k] * v(i, d, b*n + k)
 //        for b, i, d:  O_run[i, d] = O_run[i, d] * M_scale[b, i] + O_block[b, i, d]     (likewise)
 //        for i, d:     O[i, d] = O_run[i, d] / S_run[i]
-// The states are corrected once a block. `merge` all but M_block at b: what a block of k needs
-// is then all that is ever stored. A row whose x are all -inf gives NaN, as before. Where P is select(isnan(q), 0, q) of
-// the quotient q, such a row gives 0: all of it is NaN, or nothing.
-// The number of k may be an integer parameter's; of none, O is 0. The bound is then that of the largest number.
+// The states are corrected once a block. `merge` all but M_block at b: what a block of k needs is then all that is
+// ever stored. A row whose x are all -inf gives NaN, as before. Where P is select(isnan(q), 0, q) of the quotient q,
+// such a row gives 0: all of it is NaN, or nothing. The number of k may be an integer parameter's; of none, O is 0.
+// The bound is then that of the largest number.
 // Pattern: what comes before the product is read by nothing else; v may depend on all of the product's iterators.
 // Where all x of a block of k are -inf, what the block does leaves the states as they are (skip_hidden).
 // Returns the eight blocks, the last with the product's name; the others are noted to be part of it. Class:
