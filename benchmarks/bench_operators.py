@@ -33,7 +33,7 @@ def ints(*values):
     return numpy.array(values, numpy.int64)
 
 
-def model(op, inputs, constants=(), output=FLOAT, **attributes):
+def model(op, inputs, constants=(), output=FLOAT, opset=17, **attributes):
     """One node; inputs: shapes, or (shape, type); constants follow them (None: left out)."""
     names, given, weights = [], [], []
     for i, shape in enumerate(inputs):
@@ -46,8 +46,8 @@ def model(op, inputs, constants=(), output=FLOAT, **attributes):
             weights.append(numpy_helper.from_array(value, names[-1]))
     node = helper.make_node(op, names, ["y"], **attributes)
     graph = helper.make_graph([node], op, given, [helper.make_tensor_value_info("y", output, None)], weights)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    made.ir_version = 8
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    made.ir_version = 8 if opset <= 17 else 10
     return onnx.shape_inference.infer_shapes(made)
 
 
@@ -85,6 +85,10 @@ def cases():
         yield f"ArgMax, {axis}", model("ArgMax", [flat], output=INT64, axis=axis, keepdims=0)
         yield f"Softmax, {axis}", model("Softmax", [flat], axis=axis)
         yield f"CumSum, {axis}", model("CumSum", [flat], [numpy.array(axis, numpy.int64)])
+    for tokens, heads in ((512, 12), (1500, 6)):
+        yield f"Attention of {heads} x {tokens} x 64", model("Attention", [[1, heads, tokens, 64]] * 3, opset=23)
+    queries, keys = [1, 32, 2048, 128], [1, 8, 2048, 128]
+    yield "Attention, causal, of 32 heads on 8 groups", model("Attention", [queries, keys, keys], opset=23, is_causal=1)
     yield "Softmax of channels", model("Softmax", [[1, 21, 128, 128]], axis=1)
     yield "LogSoftmax", model("LogSoftmax", [[256, 1000]], axis=1)
     yield "Concat of channels", model("Concat", [image, [1, 32, 56, 56]], axis=1)

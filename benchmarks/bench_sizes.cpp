@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ using Ints = std::vector<IntParam>;
 struct Case {
   OpenWorkload workload;
   std::vector<std::vector<int64_t>> sizes;
+  double max_error_bound = 0;
 };
 
 OpenWorkload product(const std::string& name, Ints sizes, const std::function<OpenProduct(const Sizes&)>& of) {
@@ -70,6 +72,27 @@ std::vector<Case> cases() {
   add(
       "softmax", {rows()}, [](const Sizes& s, const Ints& i) { return testing::open_softmax({12, s[0], s[0]}, i); },
       lengths);
+  // In one pass.
+  const auto tokens = [] { return testing::size("tokens", 1, 4096, 1, 512); };
+  add("attention", {tokens()},
+      [](const Sizes& s, const Ints& i) {
+        return testing::open_attention({.heads = 12, .queries = s[0], .keys = s[0], .width = 64, .value_width = 64}, i);
+      },
+      {{384}, {512}, {1500}});
+  all.back().max_error_bound = std::numeric_limits<double>::infinity();
+  add("causal attention of groups", {tokens()},
+      [](const Sizes& s, const Ints& i) {
+        return testing::open_attention({.heads = 8,
+                                        .queries = s[0],
+                                        .keys = s[0],
+                                        .width = 128,
+                                        .value_width = 128,
+                                        .group = 4,
+                                        .before = Expr(0)},
+                                       i);
+      },
+      {{512}, {2048}});
+  all.back().max_error_bound = std::numeric_limits<double>::infinity();
   add(
       "layer norm", {rows()}, [](const Sizes& s, const Ints& i) { return testing::open_layer_norm({s[0], 768}, i); },
       lengths);
@@ -111,8 +134,9 @@ std::vector<Case> cases() {
   return all;
 }
 
-Result<Schedule> scheduled(const Func& func, const std::shared_ptr<const Target>& target, int threads, bool print) {
-  FETTLE_TRY(Schedule made, default_schedule(func, target, threads, nullptr, 0));
+Result<Schedule> scheduled(const Func& func, const std::shared_ptr<const Target>& target, int threads,
+                           double max_error_bound, bool print) {
+  FETTLE_TRY(Schedule made, default_schedule(func, target, threads, nullptr, max_error_bound));
   if (print) {
     fmt::print("{}\n", to_text(made.func()));
     if (const auto lowered = lower(made.func(), *target)) fmt::print("{}\n", to_text(lowered->kernel));
@@ -123,8 +147,8 @@ Result<Schedule> scheduled(const Func& func, const std::shared_ptr<const Target>
 // Time of the open kernel over that of the static one.
 Result<double> compare(const Case& c, const std::vector<int64_t>& sizes, const std::shared_ptr<const Target>& target,
                        int threads, double seconds, bool print, bench::PeakMeter& peak, double times_us[2]) {
-  FETTLE_TRY(const Schedule open, scheduled(c.workload.open(), target, threads, print));
-  FETTLE_TRY(const Schedule fixed, scheduled(c.workload.with_sizes(sizes), target, threads, print));
+  FETTLE_TRY(const Schedule open, scheduled(c.workload.open(), target, threads, c.max_error_bound, print));
+  FETTLE_TRY(const Schedule fixed, scheduled(c.workload.with_sizes(sizes), target, threads, c.max_error_bound, print));
   const auto memory = std::make_shared<SharedMemory>(true);
   FETTLE_TRY(LocalKernel a,
              LocalKernel::build(open.func(), *target,

@@ -98,7 +98,7 @@ std::vector<Case> cases() {
       {"layer_norm", {}, layer_norm_workload(67, 300), 0},
       {"layer_norm", {}, decomposed_norm_workload(6, 64), 0},
       {"attention", {}, testing::attention_workload(2, 13, 10), 0},
-      {"attention", {}, testing::attention_workload(3, 33, 20), 0},
+      {"attention", {"attention_one_pass"}, testing::attention_workload(3, 33, 20), 0},
       {"elementwise", {}, elementwise_workload(3, 7, 19), 3 * 2},  // vectors 1 2 4; parallel
       {"elementwise", {}, elementwise_workload(2, 5, 100), 3 * 2},
       {"master", {}, reduction_workload(3, 7, 40, false), 0},
