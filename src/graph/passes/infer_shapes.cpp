@@ -78,7 +78,7 @@ void settle_params(Graph& graph, Node* node) {
   for (const ParamInput& param : node->op->params) {
     const auto i = static_cast<size_t>(param.index);
     const Value* input = node->input(i);
-    if (!input) continue;
+    if (!input || param.attr.empty()) continue;
     std::optional<AttrValue> value;
     if (input->is_constant())
       value = as_attribute(*input->constant, param.kind);
