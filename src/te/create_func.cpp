@@ -153,9 +153,9 @@ class Builder {
         for (const Expr& e : body.reduction->identity) visit_expr(e);
         for (const Expr& e : body.reduction->combined) visit_expr(e);
       }
-    if (op->statement)
-      each_access(op->statement, [&](const Buffer& buffer, const auto&, bool) {
-        if (std::ranges::find(op->locals, buffer) == op->locals.end()) visit_buffer(buffer.get());
+    if (op->statements.body)
+      each_access(op->statements.body, [&](const Buffer& buffer, const auto&, bool) {
+        if (std::ranges::find(op->statements.locals, buffer) == op->statements.locals.end()) visit_buffer(buffer.get());
       });
 
     std::vector<Buffer> buffers;
@@ -212,15 +212,16 @@ class Builder {
       iters.clear();
     }
     for (const BlockAxis& axis : op.block_axes) iters.push_back({axis.var, axis.extent, axis.kind});
-    for (const Buffer& local : op.locals) instantiate_.buffers[local.get()] = local;
+    for (const Buffer& local : op.statements.locals) instantiate_.buffers[local.get()] = local;
     auto block = make_ref<BlockNode>();
     const std::vector<Var> loops = bind(iters, op.name, *block);
-    block->allocations = op.locals;
-    block->body = rename_bound(instantiate_.rewrite(op.statement));
+    block->allocations = op.statements.locals;
+    block->body = rename_bound(instantiate_.rewrite(op.statements.body));
     RegionUnion reads, writes;
     for (RegionUnion* regions : {&reads, &writes}) regions->bind(block->body);
     each_access(block->body, [&](const Buffer& buffer, const std::vector<Expr>& indices, bool is_write) {
-      if (std::ranges::find(op.locals, buffer) == op.locals.end()) (is_write ? writes : reads).add(buffer, indices);
+      if (std::ranges::find(op.statements.locals, buffer) == op.statements.locals.end())
+        (is_write ? writes : reads).add(buffer, indices);
     });
     block->reads = reads.take();
     block->writes = writes.take();

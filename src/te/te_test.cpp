@@ -335,7 +335,7 @@ TEST(Te, OpaqueBlocks) {
   const Tensor twice = compute({8}, [&](const auto& i) { return x(i) * float_imm(2); }, "twice");
   const auto sorted = te::opaque(
       {{{8}, kF32}}, {},
-      [&](const std::vector<Buffer>& out) {
+      [&](const std::vector<Buffer>& out) -> te::Statements {
         const Var c = make_var("c"), i = make_var("i"), j = make_var("j"), a = make_var("a", kF32),
                   b = make_var("b", kF32);
         const Expr here = load(out[0], {j}), next = load(out[0], {j + 1});
@@ -395,14 +395,15 @@ TEST(Te, StatementsForEachRow) {
   const Tensor x = placeholder({3, 4}, kI64, "X");
   const Var row = make_var("vrow"), j = make_var("j");
   const Buffer sum = make_buffer("sum", {1}, kI64, kScopeRegister);
-  const auto y =
-      te::opaque({{{3, 4}, kI64}}, {{row, 3}},
-                 [&](const std::vector<Buffer>& out) {
-                   return seq({store(sum, {0}, 0), make_for(j, 0, 4,
-                                                            seq({store(sum, {0}, load(sum, {0}) + x(row, j)),
-                                                                 store(out[0], {row, j}, load(sum, {0}))}))});
-                 },
-                 "Y", {sum});
+  const auto y = te::opaque(
+      {{{3, 4}, kI64}}, {{row, 3}},
+      [&](const std::vector<Buffer>& out) {
+        return te::Statements(seq({store(sum, {0}, 0), make_for(j, 0, 4,
+                                                                seq({store(sum, {0}, load(sum, {0}) + x(row, j)),
+                                                                     store(out[0], {row, j}, load(sum, {0}))}))}),
+                              {sum});
+      },
+      "Y");
   const Func f = te::create_func("rows", {x}, {y[0]});
   EXPECT_EQ(text_of(f), R"(func rows(X: i64[3, 4], Y: i64[3, 4] output):
   for row in 3:

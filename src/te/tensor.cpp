@@ -173,16 +173,15 @@ std::vector<Tensor> scan(Expr steps, std::vector<Expr> shape, const ElementFn& i
 }
 
 std::vector<Tensor> opaque(std::vector<OutputSpec> outputs, std::vector<BlockAxis> axes, const StatementFn& body,
-                           std::string name, std::vector<Buffer> locals) {
+                           std::string name) {
   auto op = make_ref<OpNode>();
   op->kind = OpNode::Kind::kOpaque;
   op->name = std::move(name);
   op->outputs = std::move(outputs);
   op->block_axes = std::move(axes);
-  op->locals = std::move(locals);
   for (const OutputSpec& output : op->outputs)
     op->states.push_back(placeholder_node(output.shape, output.dtype, op->name).buffer());
-  op->statement = body(op->states);
+  op->statements = body(op->states);
   return outputs_of(op);
 }
 
@@ -220,9 +219,10 @@ Tensor scatter(std::vector<Expr> shape, const ElementFn& init, std::vector<Expr>
     inside = logical_and(inside, lt(index, shape[d]));
   }
   const Expr value = combine ? combine(load(op->states[0], made.place), made.value) : made.value;
-  op->statement = store(op->states[0], made.place, value);
-  if (inside && !is_true(inside)) op->statement = if_then(inside, op->statement);
-  for (size_t k = named.size(); k-- > 0;) op->statement = let(named[k].first, named[k].second, op->statement);
+  op->statements.body = store(op->states[0], made.place, value);
+  if (inside && !is_true(inside)) op->statements.body = if_then(inside, op->statements.body);
+  for (size_t k = named.size(); k-- > 0;)
+    op->statements.body = let(named[k].first, named[k].second, op->statements.body);
   return outputs_of(op)[0];
 }
 

@@ -129,7 +129,6 @@ std::vector<Tensor> scan(Expr steps, std::vector<Expr> shape, const ElementFn& i
 /// Outputs by statements of one's own, for what no element function can say: one instance of `body` for each point of
 /// `axes`. Instances of spatial axes may run in any order and at once: each writes elements of its own. Those of other
 /// kinds keep their order. `body` gets the outputs' buffers and reads tensors as usual. Its loops are part of one block.
-/// locals: buffers that live as long as an instance; small ones in scope register, at constant indices.
 struct OutputSpec {
   std::vector<Expr> shape;
   DType dtype = kF32;
@@ -139,9 +138,14 @@ struct BlockAxis {
   Expr extent;
   IterKind kind = IterKind::kSpatial;
 };
-using StatementFn = std::function<Stmt(const std::vector<Buffer>& outputs)>;
+struct Statements {
+  Stmt body;
+  std::vector<Buffer> locals;  // live as long as an instance: small ones in scope register, at constant indices
+  Statements(Stmt s, std::vector<Buffer> of_instance = {}) : body(std::move(s)), locals(std::move(of_instance)) {}
+};
+using StatementFn = std::function<Statements(const std::vector<Buffer>& outputs)>;
 std::vector<Tensor> opaque(std::vector<OutputSpec> outputs, std::vector<BlockAxis> axes, const StatementFn& body,
-                           std::string name = "opaque", std::vector<Buffer> locals = {});
+                           std::string name = "opaque");
 
 /// Elements written where data say. It begins with `init`; then, for each point of `updates` in row-major order:
 ///   out[place] = combine(out[place], value)      nothing where the place is outside of the output
@@ -178,8 +182,7 @@ struct OpNode : RefCounted {
   Var step;  // t - 1
   // kOpaque
   std::vector<BlockAxis> block_axes;
-  std::vector<Buffer> locals;
-  Stmt statement;
+  Statements statements = Stmt();
 };
 
 }  // namespace fettle::te

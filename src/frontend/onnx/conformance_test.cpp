@@ -80,7 +80,7 @@ std::string compare(const ConstantTensor& got, const ConstantTensor& want) {
 // Inputs that must be known when a model is compiled become initializers.
 bool is_parameter(const onnx::ModelProto& model, const std::string& name) {
   for (const auto& node : model.graph().node()) {
-    const OpDef* op = find_op(onnx_reader::is_renamed_operator(node.op_type()) ? "Resize" : node.op_type());
+    const OpDef* op = find_op(onnx_reader::newest_name(node.op_type()));
     for (int i = 0; i < node.input_size(); ++i) {
       if (node.input(i) != name) continue;
       if (node.op_type() == "Range" || (node.op_type() == "OneHot" && i == 1) || (node.op_type() == "Dropout" && i > 0))
