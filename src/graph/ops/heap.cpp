@@ -1,5 +1,7 @@
 #include "graph/ops/heap.h"
 
+#include "ir/compare.h"
+
 namespace fettle::ops {
 
 Buffer local_number(const std::string& name) { return make_buffer(name, {1}, kI64, kScopeRegister); }
@@ -42,23 +44,26 @@ Stmt Heap::sift(const Expr& position, const Expr& start, const Expr& limit) cons
   const auto ask_nearer = [&](const Expr& first, const Expr& second) {
     return root_is_first_ ? ask(second, first) : ask(first, second);
   };
+  const auto below = [&](const Expr& slot) {
+    const Expr known = lt(slot, slots_);
+    return structural_equal(limit, slots_) ? known : logical_and(lt(slot, limit), known);
+  };
   const auto step = [&](const Expr& p, const Expr& left) {
     const Stmt of_children = let_be("a", item(left), [&](const Expr& a) {
       return let_be("b", item(left + Expr(1)), [&](const Expr& b) { return ask_nearer(a, b); });
     });
-    return seq({set(verdict_, 0), if_then(lt(left + Expr(1), limit), of_children),
+    return seq({set(verdict_, 0), if_then(below(left + Expr(1)), of_children),
                 let_be("child", left + get(verdict_), [&](const Expr& child) {
                   const Stmt moves = let_be("c", item(child), [&](const Expr& c) {
                     return seq({ask_nearer(position, c), if_then(ne(get(verdict_), Expr(0)),
                                                                  seq({put(p, c), set(hole_, child), set(going_, 1)}))});
                   });
-                  return if_then(inside(child, limit), moves);
+                  return if_then(logical_and(le(Expr(0), child), below(child)), moves);
                 })});
   };
   const Stmt down = let_be("p", get(hole_), [&](const Expr& p) {
-    return let_be("left", p * Expr(2) + Expr(1), [&](const Expr& left) {
-      return if_then(logical_and(le(Expr(0), p), lt(left, limit)), step(p, left));
-    });
+    return let_be("left", p * Expr(2) + Expr(1),
+                  [&](const Expr& left) { return if_then(logical_and(le(Expr(0), p), below(left)), step(p, left)); });
   });
   return seq(
       {set(hole_, start), set(going_, 1), repeat_while(ne(get(going_), Expr(0)), seq({set(going_, 0), down})),

@@ -46,8 +46,6 @@ bool is_plain(const Nest& nest) {
 }
 
 void find_regions(BlockNode& block) {
-  const bool opaque = block.iters.empty();
-  if (opaque) return;
   RegionUnion reads, writes;
   for (RegionUnion* regions : {&reads, &writes}) regions->bind(block.body);
   const auto is_local = [&](const Buffer& buffer) {
