@@ -128,7 +128,7 @@ std::vector<Tensor> scan(Expr steps, std::vector<Expr> shape, const ElementFn& i
 
 /// Outputs by statements of one's own, for what no element function can say: one instance of `body` for each point of
 /// `axes`. Instances of spatial axes may run in any order and at once: each writes elements of its own. Those of other
-/// kinds keep their order. `body` gets the outputs' buffers and reads tensors as usual. Its loops are part of one block.
+/// kinds keep their order. `body` gets the outputs' buffers, and reads tensors as usual. All of it is one block.
 struct OutputSpec {
   std::vector<Expr> shape;
   DType dtype = kF32;

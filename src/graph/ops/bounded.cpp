@@ -50,8 +50,8 @@ Tensors non_zero(const Node& node, std::span<const te::Tensor> in) {
       tensor_name(node));
 }
 
-// --- BoundedUnique(x: [n, m]) {sorted} → (first: i64[n], inverse: i64[n], counts: i64[n], count): the rows that differ,
-// where each is first met; which of them each row is; how often each is there. In their order, or as they are met.
+// --- BoundedUnique(x: [n, m]) {sorted} → (first: i64[n], inverse: i64[n], counts: i64[n], count): where each row that
+// differs is first met; which of them each row is; how often each is there. In their order, or as they are met.
 
 Types unique_type(const Node& node) {
   FETTLE_TRY_VOID(check_rank(node, 0, 2, 2));

@@ -39,34 +39,45 @@ Tensors top_k(const Node& node, std::span<const te::Tensor> in) {
       rows.push_back({make_var("vi" + std::to_string(d)), in[0].dim(d)});
       row.push_back(rows.back().var);
     }
-  const auto at = [&](const Expr& i) { return with_inserted(row, axis, i); };
+  // Halves are compared in single precision.
+  const DType compared = computed_dtype(in[0].dtype());
+  const auto element = [&](const Expr& i) { return cast(compared, in[0](with_inserted(row, axis, i))); };
   const auto ahead = [&](const Buffer& verdict, const Expr& i, const Expr& j) {
-    const Stmt compared = let_be("x", in[0](at(i)), [&](const Expr& x) {
-      return let_be("y", in[0](at(j)), [&](const Expr& y) {
+    const Stmt told = let_be("x", element(i), [&](const Expr& x) {
+      return let_be("y", element(j), [&](const Expr& y) {
         const Expr before = largest ? ordered_less(y, x) : ordered_less(x, y);
         const Expr after = largest ? ordered_less(x, y) : ordered_less(y, x);
         return set(verdict, select(logical_or(before, logical_and(logical_not(after), lt(i, j))), Expr(1), Expr(0)));
       });
     });
-    return if_then(logical_and(inside(i, n), inside(j, n)), compared);
+    return if_then(logical_and(inside(i, n), inside(j, n)), told);
   };
   std::vector<Expr> shape;
   for (const Dim& d : output_shape(node)) shape.push_back(size_expr(d));
   const te::Tensor order = te::opaque(
       {{shape, kI64}}, rows,
       [&](const std::vector<Buffer>& out) {
-        const Heap heap(out[0], k, at, ahead);
+        const Heap heap(out[0], k, [&](const Expr& slot) { return with_inserted(row, axis, slot); }, ahead);
+        // The root's element: what does not pass it, as most do not, is told by one comparison.
+        const Buffer bound = make_buffer("bound", {1}, compared, kScopeRegister);
+        const Stmt note_bound = let_be("root", heap.item(0), [&](const Expr& root) {
+          return if_then(inside(root, n), set(bound, element(root)));
+        });
         const Stmt others = count_up("i", n - k, [&](const Expr& i) {
           return let_be("next", k + i, [&](const Expr& next) {
             const Stmt challenge = let_be("root", heap.item(0), [&](const Expr& root) {
-              return heap.if_ahead(next, root, heap.sift(next, 0, k));
+              return heap.if_ahead(next, root, seq({heap.sift(next, 0, k), note_bound}));
             });
-            return if_then(lt(Expr(0), k), challenge);
+            const Expr x = element(next), stays = largest ? le(x, get(bound)) : le(get(bound), x);
+            return if_then(logical_not(stays), challenge);
           });
         });
-        return te::Statements(seq({count_up("i", k, [&](const Expr& i) { return heap.put(i, i); }), heap.arrange(k),
-                                   others, heap.sort(k)}),
-                              heap.locals());
+        std::vector<Buffer> locals = heap.locals();
+        locals.push_back(bound);
+        return te::Statements(
+            seq({count_up("i", k, [&](const Expr& i) { return heap.put(i, i); }), heap.arrange(k),
+                 if_then(lt(Expr(0), k), seq({set(bound, constant(0, compared)), note_bound, others})), heap.sort(k)}),
+            std::move(locals));
       },
       tensor_name(node) + "_order")[0];
   return std::vector<te::Tensor>{
