@@ -16,6 +16,7 @@
 #include "frontend/onnx/import.h"
 #include "frontend/onnx/normalize.h"
 #include "frontend/onnx/tensor_reader.h"
+#include "graph/late_sizes.h"
 #include "graph/op.h"
 #include "graph/passes/pipeline.h"
 #include "graph/plan/plan.h"
@@ -110,7 +111,9 @@ void open_sizes(Graph& graph, const std::set<std::string>& fixed) {
 Result<std::map<std::string, ConstantTensor>> outputs_of(const Graph& graph,
                                                          const std::map<std::string, ConstantTensor>& inputs,
                                                          Sizes sizes) {
-  if (sizes == Sizes::kFixed) return evaluate(graph, inputs, interpreter_executor());
+  const auto is_defined = [](const Node* node) { return !defined_sizes(*node).empty(); };
+  if (sizes == Sizes::kFixed && std::ranges::none_of(graph.nodes(), is_defined))
+    return evaluate(graph, inputs, interpreter_executor());
   FETTLE_TRY_VOID(require_sizes(graph));
   FETTLE_TRY(Plan plan, make_plan(graph));
   assign_memory(plan, [](int) { return true; });

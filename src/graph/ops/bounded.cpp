@@ -1,5 +1,5 @@
 // Operators of Fettle's own, for ONNX's whose outputs' sizes depend on data: each has outputs as large as they can be,
-// and a count of what is used of them. The rest is zero. passes/lower_late_sizes.h makes ONNX's operators of them.
+// and a count of what is used of them. The rest is zero. passes/lower_selections.h makes ONNX's operators of them.
 
 #include <fmt/format.h>
 
@@ -315,7 +315,17 @@ Tensors suppression(const Node& node, std::span<const te::Tensor> in) {
       tensor_name(node));
 }
 
+// NonZero, Compress, Unique, NonMaxSuppression: lower_selections makes them of these.
+Types selection_type(const Node& node) { return bad_types(node, "it was not lowered"); }
+constexpr OpDef selection(std::string_view name, InputCount inputs, int n_outputs = 1) {
+  return define(kOpaque, name, inputs, selection_type, nullptr, {.n_outputs = n_outputs});
+}
+
 constexpr OpDef defs[] = {
+    selection("NonZero", 1),
+    selection("Compress", 2),
+    selection("Unique", 1, -1),
+    selection("NonMaxSuppression", {2, 5}),
     define(kOpaque, "BoundedNonZero", 1, non_zero_type, non_zero, {.n_outputs = 2}),
     define(kOpaque, "BoundedUnique", 1, unique_type, unique, {.n_outputs = 4}),
     define(kOpaque, "BoundedNonMaxSuppression", {2, 5}, suppression_type, suppression, {.n_outputs = 2}),

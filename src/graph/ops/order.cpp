@@ -84,7 +84,7 @@ Tensors top_k(const Node& node, std::span<const te::Tensor> in) {
       map_output(node, [&](const Indices& i) { return in[0](with_replaced(i, axis, wrapped(order(i), n))); }), order};
 }
 
-constexpr ParamInput k_param[] = {{1, "k", kInts}};
+constexpr ParamInput k_param[] = {{1, "k", kDims}};
 constexpr OpDef defs[] = {
     define(kOpaque, "TopK", {1, 2}, top_k_type, top_k, {.params = k_param, .n_outputs = 2, .work = kMoves}),
 };

@@ -165,7 +165,7 @@ Tensors max_unpool(const Node& node, std::span<const te::Tensor> in) {
       nullptr, tensor_name(node)));
 }
 
-constexpr ParamInput output_shape_param[] = {{2, "output_shape", kInts}};
+constexpr ParamInput output_shape_param[] = {{2, "output_shape", kDims}};
 constexpr OpDef defs[] = {
     define(kOpaque, "ScatterElements", 3, scatter_elements_type, scatter_elements),
     define(kOpaque, "ScatterND", 3, scatter_nd_type, scatter_nd),
