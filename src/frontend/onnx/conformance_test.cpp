@@ -16,6 +16,7 @@
 #include "frontend/onnx/import.h"
 #include "frontend/onnx/normalize.h"
 #include "frontend/onnx/tensor_reader.h"
+#include "graph/late_sizes.h"
 #include "graph/op.h"
 #include "graph/passes/pipeline.h"
 #include "graph/plan/plan.h"
@@ -80,7 +81,7 @@ std::string compare(const ConstantTensor& got, const ConstantTensor& want) {
 // Inputs that must be known when a model is compiled become initializers.
 bool is_parameter(const onnx::ModelProto& model, const std::string& name) {
   for (const auto& node : model.graph().node()) {
-    const OpDef* op = find_op(onnx_reader::is_renamed_operator(node.op_type()) ? "Resize" : node.op_type());
+    const OpDef* op = find_op(onnx_reader::newest_name(node.op_type()));
     for (int i = 0; i < node.input_size(); ++i) {
       if (node.input(i) != name) continue;
       if (node.op_type() == "Range" || (node.op_type() == "OneHot" && i == 1) || (node.op_type() == "Dropout" && i > 0))
@@ -116,7 +117,9 @@ void open_sizes(Graph& graph, const std::set<std::string>& fixed) {
 Result<std::map<std::string, ConstantTensor>> outputs_of(const Graph& graph,
                                                          const std::map<std::string, ConstantTensor>& inputs,
                                                          Sizes sizes) {
-  if (sizes == Sizes::kFixed) return evaluate(graph, inputs, interpreter_executor());
+  const auto is_defined = [](const Node* node) { return !defined_sizes(*node).empty(); };
+  if (sizes == Sizes::kFixed && std::ranges::none_of(graph.nodes(), is_defined))
+    return evaluate(graph, inputs, interpreter_executor());
   FETTLE_TRY_VOID(require_sizes(graph));
   FETTLE_TRY(Plan plan, make_plan(graph));
   assign_memory(plan, [](int) { return true; });
