@@ -64,14 +64,14 @@ std::string compare(const ConstantTensor& got, const ConstantTensor& want) {
   // The tolerances of the package's own runner; 16-bit floats are computed at the precision of their type.
   const double relative = half ? 1e-2 : 1e-3, absolute = half ? 1e-3 : 1e-7;
   for (int64_t i = 0; i < want.n_elems(); ++i) {
-    if (!want.dtype.is_float()) {
+    if (!want.dtype.is_float() && !want.dtype.is_small_float()) {
       if (got.int_at(i) != want.int_at(i))
         return fmt::format("element {} is {}, not {}", i, got.int_at(i), want.int_at(i));
       continue;
     }
     const double x = got.at(i), y = want.at(i);
-    const bool same =
-        x == y || (std::isnan(x) && std::isnan(y)) || std::abs(x - y) <= absolute + relative * std::abs(y);
+    const bool is_near = want.dtype.is_float() && std::abs(x - y) <= absolute + relative * std::abs(y);
+    const bool same = x == y || (std::isnan(x) && std::isnan(y)) || is_near;
     if (!same) return fmt::format("element {} is {}, not {}", i, x, y);
   }
   return {};

@@ -5,7 +5,6 @@
 #include "graph/control.h"
 #include "graph/op_util.h"
 #include "graph/passes/fold_node.h"
-#include "graph/passes/lower_recurrent.h"
 #include "graph/passes/lower_scan.h"
 #include "graph/passes/passes.h"
 
@@ -138,8 +137,8 @@ Result<> infer_graph(Graph& graph, const PassContext& context) {
 
 Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
   constexpr int64_t kSmallBytes = 4096;
-  if (is_recurrent(*node)) {
-    FETTLE_TRY(const std::vector<Node*> added, lower_recurrent(graph, node));
+  if (node->op->lower) {
+    FETTLE_TRY(const std::vector<Node*> added, node->op->lower(graph, node));
     return infer_nodes(graph, added, context);
   }
   if (!node->bodies.empty()) {
