@@ -83,9 +83,8 @@ class Importer {
   }
 
   bool is_supported(const NodeProto& node) const {
-    if (!is_standard_domain(node.domain())) return find_op(op_label(node)) != nullptr;
-    const std::string& op = node.op_type();
-    return op == "Constant" || op == "Scan" || is_renamed_operator(op) || find_op(op) != nullptr;
+    const std::string op = op_label(node);
+    return op == "Constant" || find_op(newest_name(op)) != nullptr;
   }
 
   Result<> check_operators(const GraphProto& graph) {

@@ -53,9 +53,27 @@ Result<> upsample(ModelNode& node) {
 
 }  // namespace
 
-bool is_renamed_operator(std::string_view op) { return op == "Upsample"; }
+namespace {
+
+// Operators of other domains that ONNX has come to have, too.
+constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
+    {"com.microsoft.Gelu", "Gelu"},
+    {"com.microsoft.QuantizeLinear", "QuantizeLinear"},
+    {"com.microsoft.DequantizeLinear", "DequantizeLinear"},
+};
+
+}  // namespace
+
+std::string_view newest_name(std::string_view op) {
+  if (op == "Upsample") return "Resize";
+  for (const auto& [name, newest] : kSynonyms)
+    if (op == name) return newest;
+  return op;
+}
 
 Result<> normalize(ModelNode& node, int opset) {
+  for (const auto& [name, newest] : kSynonyms)
+    if (node.op == name) node.op = newest;
   if (node.op == "Softmax" || node.op == "LogSoftmax" || node.op == "Hardmax")
     coerce_axis(node, opset);
   else if (node.op == "BatchNormalization")

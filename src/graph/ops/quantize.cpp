@@ -216,17 +216,10 @@ Result<std::vector<Value*>> qlinear_matmul(Lowering& g, const Node& node) {
   return std::vector{requantized(g, sum, multiplier, by_row(7), dtype_of(node, 7))};
 }
 
-// y, its scale and its zero point, from the least and the greatest element and zero.
+// (x) → (y, its scale, its zero point)
 Result<std::vector<Value*>> dynamic_quantize(Lowering& g, const Node& node) {
-  Value *x = node.inputs[0], *zero = g.number(0, x->dtype());
-  const std::vector<int64_t> axes = first_numbers(x->shape().size());
-  Value* greatest = g("Max", {g.reduce("ReduceMax", x, axes, false), zero});
-  Value* least = g("Min", {g.reduce("ReduceMin", x, axes, false), zero});
-  Value* range = g("Sub", {greatest, least});
-  range = g("Where", {g("Equal", {greatest, least}), g.number(1, x->dtype()), range});
-  Value* scale = g("Div", {range, g.number(255, x->dtype())});
-  Value* zero_point = g.cast(g("Round", {g("Sub", {zero, g("Div", {least, scale})})}), kU8);
-  return std::vector{g("QuantizeLinear", {x, scale, zero_point}), scale, zero_point};
+  const passes::Quantized made = passes::dynamically_quantized(g, node.inputs[0]);
+  return std::vector{made.y, made.scale, made.zero};
 }
 
 constexpr OpDef defs[] = {

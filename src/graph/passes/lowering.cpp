@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "graph/op_registry.h"
 
 namespace fettle::passes {
 
 std::vector<Value*> Lowering::many(std::string_view op, std::vector<Value*> inputs, Attrs attrs, size_t n_outputs) {
   if (!status_) return std::vector<Value*>(n_outputs, &nothing_);
+  while (!inputs.empty() && !inputs.back()) inputs.pop_back();
   Node* node = nodes_.add(op, short_name(*find_op(op)), std::move(inputs), std::move(attrs), n_outputs);
   auto types = node->op->infer(*node);
   if (!types) {
@@ -43,6 +46,38 @@ Value* Lowering::slice(Value* x, int64_t axis, int64_t start, int64_t end) {
 Value* Lowering::reduce(std::string_view op, Value* x, std::vector<int64_t> axes, bool keep_dims) {
   if (axes.empty()) return x;
   return (*this)(op, {x}, {{{"axes", std::move(axes)}, {"keepdims", int64_t{keep_dims}}}});
+}
+
+Result<> check_attributes(const Node& node, std::span<const std::string_view> known) {
+  for (const auto& [name, value] : node.attrs.entries)
+    if (std::ranges::find(known, name) == known.end())
+      return ops::bad_attribute(node, fmt::format("it has no attribute \"{}\"", name));
+  return {};
+}
+
+Result<> check_given(const Node& node, std::initializer_list<size_t> inputs) {
+  for (const size_t i : inputs)
+    if (!node.input(i)) return ops::bad_attribute(node, fmt::format("it lacks input {}", i));
+  return {};
+}
+
+Attrs picked(const Node& node, std::span<const std::string_view> names) {
+  Attrs attrs;
+  for (const auto& [name, value] : node.attrs.entries)
+    if (std::ranges::find(names, name) != names.end()) attrs.set(name, value);
+  return attrs;
+}
+
+Quantized dynamically_quantized(Lowering& g, Value* x) {
+  Value* zero = g.number(0, x->dtype());
+  const std::vector<int64_t> axes = ops::first_numbers(x->shape().size());
+  Value* greatest = g("Max", {g.reduce("ReduceMax", x, axes, false), zero});
+  Value* least = g("Min", {g.reduce("ReduceMin", x, axes, false), zero});
+  Value* range = g("Sub", {greatest, least});
+  range = g("Where", {g("Equal", {greatest, least}), g.number(1, x->dtype()), range});
+  Value* scale = g("Div", {range, g.number(255, x->dtype())});
+  Value* zero_point = g.cast(g("Round", {g("Sub", {zero, g("Div", {least, scale})})}), kU8);
+  return {g("QuantizeLinear", {x, scale, zero_point}), scale, zero_point};
 }
 
 Result<std::vector<Node*>> lower_node(Graph& graph, Node* node, Expansion expansion) {

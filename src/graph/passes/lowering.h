@@ -1,7 +1,9 @@
 #pragma once
 // Operators that other operators stand for (OpDef::lower).
 
+#include <initializer_list>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -48,6 +50,25 @@ class Lowering {
 
 /// What the node's outputs are, made with `g`. Errors of nodes that were added need not be looked at.
 using Expansion = Result<std::vector<Value*>> (*)(Lowering& g, const Node& node);
+
+/// Every attribute that the node has is one of these. E606.
+Result<> check_attributes(const Node& node, std::span<const std::string_view> known);
+inline Result<> check_attributes(const Node& node, std::initializer_list<std::string_view> known) {
+  return check_attributes(node, std::span(known.begin(), known.size()));
+}
+/// The node has these inputs, among which are some that may be missing. E606.
+Result<> check_given(const Node& node, std::initializer_list<size_t> inputs);
+/// Those of these attributes that the node has.
+Attrs picked(const Node& node, std::span<const std::string_view> names);
+inline Attrs picked(const Node& node, std::initializer_list<std::string_view> names) {
+  return picked(node, std::span(names.begin(), names.size()));
+}
+
+/// x as u8, by its own extremes, as DynamicQuantizeLinear has it.
+struct Quantized {
+  Value *y, *scale, *zero;
+};
+Quantized dynamically_quantized(Lowering& g, Value* x);
 
 /// OpDef::lower of an expansion.
 Result<std::vector<Node*>> lower_node(Graph& graph, Node* node, Expansion expansion);
