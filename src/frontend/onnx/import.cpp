@@ -74,9 +74,16 @@ class Importer {
 
  private:
   Result<> read_opset() {
+    bool is_stated = false;
     for (const auto& entry : model_->opset_import())
-      if (is_standard_domain(entry.domain()))
+      if (is_standard_domain(entry.domain())) {
         opset_ = static_cast<int>(std::clamp<int64_t>(entry.version(), 0, INT_MAX));
+        is_stated = true;
+      }
+    // A model without ONNX's own operators states no opset of them.
+    const auto& nodes = model_->graph().node();
+    if (!is_stated && std::ranges::none_of(nodes, [](const auto& n) { return is_standard_domain(n.domain()); }))
+      opset_ = kMaxOpset;
     if (opset_ < kMinOpset || opset_ > kMaxOpset)
       return fail(ErrorCode::E609, fmt::format("opset {}; {} to {} are read", opset_, kMinOpset, kMaxOpset));
     return {};

@@ -1,8 +1,10 @@
-// MatMul with batches and broadcasting, also of quantised matrices, Gemm.
+// MatMul with batches and broadcasting, also of quantised matrices, Gemm, Det.
 
 #include <algorithm>
 
-#include "graph/op_util.h"
+#include <fmt/format.h>
+
+#include "graph/passes/lowering.h"
 
 namespace fettle {
 namespace {
@@ -135,10 +137,49 @@ Tensors gemm(const Node& node, std::span<const te::Tensor> in) {
   }));
 }
 
+// --- Det: elimination with pivots. A step takes the row of the greatest element of the first column away.
+
+Result<std::vector<Value*>> determinant(passes::Lowering& g, const Node& node) {
+  FETTLE_TRY_VOID(check_rank(node, 0, 2));
+  constexpr int64_t kMost = 64;
+  const Shape& shape = shape_of(node, 0);
+  const int64_t rank = std::ssize(shape), row = rank - 2, column = rank - 1;
+  const Dim &n = shape.back(), &rows = shape[static_cast<size_t>(row)];
+  if (!n.is_number() || !rows.is_number())
+    return not_known(node, "Det needs the extents of its matrices when the model is compiled");
+  if (!(rows == n)) return bad_types(node, "the matrices are not square");
+  if (n.value() < 1 || n.value() > kMost) return bad_attribute(node, fmt::format("matrices of {} rows", n.value()));
+  Value* a = node.inputs[0];
+  const DType dtype = a->dtype();
+  Value *zero = g.number(0, dtype), *unit = g.number(1, dtype), *product = nullptr;
+  for (int64_t m = n.value(); m >= 1; --m) {
+    Value* first = g.slice(a, column, 0, 1);  // [… m, 1]
+    if (m == 1) {
+      product = product ? g("Mul", {product, first}) : first;
+      break;
+    }
+    Value* pivot_row = g("ArgMax", {g("Abs", {first})}, {{{"axis", row}, {"keepdims", int64_t{1}}}});  // [… 1, 1]
+    Value* is_first = g("Equal", {pivot_row, g.number(0, kI64)});
+    Value* numbers = g.constant(reshaped(int_list(first_numbers(static_cast<size_t>(m))), {m, 1}));
+    Value* is_pivot = g("Equal", {numbers, pivot_row});  // [… m, 1]
+    Value* taken = g.reduce("ReduceSum", g("Where", {is_pivot, a, zero}), {row}, true);
+    Value* others = g("Where", {is_pivot, g.slice(a, row, 0, 1), a});  // the first row, in the place of the pivot's
+    Value* pivot = g.slice(taken, column, 0, 1);
+    Value* divisor = g("Where", {g("Equal", {pivot, zero}), unit, pivot});  // a column of zeros stays so
+    others = g.slice(others, row, 1, m);
+    Value* factors = g("Div", {g.slice(others, column, 0, 1), divisor});
+    a = g("Sub", {g.slice(others, column, 1, m), g("Mul", {factors, g.slice(taken, column, 1, m)})});
+    Value* factor = g("Where", {is_first, pivot, g("Neg", {pivot})});
+    product = product ? g("Mul", {product, factor}) : factor;
+  }
+  return std::vector{g("Squeeze", {product}, {{{"axes", std::vector<int64_t>{row, column}}}})};
+}
+
 constexpr WeightsRule product_weights{.channel_dim = 1, .output_dim = -1, .takes_bias = false};
 constexpr OpDef defs[] = {
     define(kComplexOutFusable, "MatMul", 2, matmul_type, matmul, {.weights = &product_weights}),
     define(kComplexOutFusable, "MatMulInteger", {2, 4}, matmul_integer_type, matmul_integer),
+    passes::composite<determinant>("Det", 1),
     define(kComplexOutFusable, "Gemm", {2, 3}, gemm_type, gemm),
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "graph/op_registry.h"
+#include "graph/passes/fold_node.h"
 
 namespace fettle::passes {
 
@@ -18,6 +19,7 @@ std::vector<Value*> Lowering::many(std::string_view op, std::vector<Value*> inpu
     return std::vector<Value*>(n_outputs, &nothing_);
   }
   for (size_t i = 0; i < n_outputs; ++i) node->outputs[i]->type = (*types)[i];
+  if (n_outputs == 1) node->output()->content = known_content(*node);
   return node->outputs;
 }
 

@@ -73,11 +73,14 @@ Quantized dynamically_quantized(Lowering& g, Value* x);
 /// OpDef::lower of an expansion.
 Result<std::vector<Node*>> lower_node(Graph& graph, Node* node, Expansion expansion);
 
+/// An operator that an expansion stands for. params: inputs whose content the expansion asks for.
 template <Expansion F>
-constexpr OpDef composite(std::string_view name, ops::InputCount inputs, int n_outputs = 1) {
-  return ops::define(
-      FusionKind::kOpaque, name, inputs, ops::not_lowered, nullptr,
-      {.lower = [](Graph& graph, Node* node) { return lower_node(graph, node, F); }, .n_outputs = n_outputs});
+constexpr OpDef composite(std::string_view name, ops::InputCount inputs, int n_outputs = 1,
+                          std::span<const ParamInput> params = {}) {
+  return ops::define(FusionKind::kOpaque, name, inputs, ops::not_lowered, nullptr,
+                     {.lower = [](Graph& graph, Node* node) { return lower_node(graph, node, F); },
+                      .params = params,
+                      .n_outputs = n_outputs});
 }
 
 }  // namespace fettle::passes
