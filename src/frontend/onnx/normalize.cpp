@@ -50,6 +50,12 @@ void resize_asymmetric(ModelNode& node) {
   node.attrs.set("nearest_mode", std::string("floor"));
 }
 
+// What no table of two or four neighbours says.
+bool needs_tables(const ModelNode& node) {
+  return node.attrs.get_int("antialias", 0) != 0 || node.attrs.get_int("exclude_outside", 0) != 0 ||
+         node.attrs.get_string("coordinate_transformation_mode", "") == "tf_crop_and_resize";
+}
+
 Result<> upsample(ModelNode& node) {
   node.op = "Resize";
   resize_asymmetric(node);
@@ -92,6 +98,8 @@ Result<> normalize(ModelNode& node, int opset) {
   else if (node.op == "Resize" && opset < 11) {
     resize_asymmetric(node);
     if (node.inputs.size() == 2) node.inputs = {node.inputs[0], nullptr, node.inputs[1]};
+  } else if (node.op == "Resize" && needs_tables(node)) {
+    node.op = "ResizeByTables";
   } else if (node.op == "Gemm" || node.op == "Conv" || node.op == "MatMul") {
     // The same since 7.
   } else if (node.op == "MaxPool" && node.outputs.size() > 1) {

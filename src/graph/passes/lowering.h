@@ -38,6 +38,8 @@ class Lowering {
   Value* slice(Value* x, int64_t axis, int64_t start, int64_t end);
   Value* reduce(std::string_view op, Value* x, std::vector<int64_t> axes, bool keep_dims);
 
+  /// Adds nodes that are not typed: what comes of them must be given its type before it is used.
+  NodeBuilder& nodes() { return nodes_; }
   const std::vector<Node*>& added() const { return nodes_.added(); }
   Result<> status() const { return status_; }
 
