@@ -253,8 +253,8 @@ constexpr OpDef pooling(std::string_view name, ImageWork image, Infer infer, Com
   return define(kReduction, name, 1, infer, compute, {.image = image});
 }
 
-constexpr ParamInput unpool_params[] = {{2, "output_shape", kInts}};
-constexpr ParamInput col2im_params[] = {{1, "image_shape", kInts}, {2, "block_shape", kInts}};
+constexpr ParamInput unpool_params[] = {{2, "output_shape", kDims}};
+constexpr ParamInput col2im_params[] = {{1, "image_shape", kDims}, {2, "block_shape", kInts}};
 constexpr OpDef defs[] = {
     pooling("MaxPool", ImageWork::kPooling, pool_type, max_pool),
     pooling("AveragePool", ImageWork::kPooling, pool_type, average_pool),

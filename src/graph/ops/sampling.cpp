@@ -392,7 +392,7 @@ Tensors deform_conv(const Node& node, std::span<const te::Tensor> in) {
   return one(map_output(node, [&](const Indices& i) { return sum(i) + in[3](i[1]); }));
 }
 
-constexpr ParamInput size_param[] = {{1, "size", kInts}};
+constexpr ParamInput size_param[] = {{1, "size", kDims}};
 constexpr OpDef defs[] = {
     define(kReduction, "GridSample", 2, grid_sample_type, grid_sample),
     define(kInjective, "AffineGrid", {1, 2}, affine_grid_type, affine_grid, {.params = size_param}),

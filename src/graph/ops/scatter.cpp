@@ -237,7 +237,7 @@ Tensors top_k(const Node& node, std::span<const te::Tensor> in) {
   return outputs;
 }
 
-constexpr ParamInput k_params[] = {{1, "k", kInt}};
+constexpr ParamInput k_params[] = {{1, "k", kDims}};
 constexpr OpDef defs[] = {
     define(kOpaque, "ScatterElements", 3, scatter_elements_type, scatter_elements),
     define(kOpaque, "ScatterND", 3, scatter_nd_type, scatter_nd),

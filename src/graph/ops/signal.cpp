@@ -214,7 +214,7 @@ Values mel_weights(Lowering& g, const Node& node) {
   return std::vector{g.constant(std::move(made))};
 }
 
-constexpr ParamInput size_param[] = {{0, "size", kInt}};
+constexpr ParamInput size_param[] = {{0, "size", kDims}};
 constexpr ParamInput dft_params[] = {{1, "dft_length", kInt}, {2, "axis", kInt}};
 constexpr ParamInput stft_params[] = {{1, "frame_step", kInt}, {3, "frame_length", kInt}};
 constexpr ParamInput mel_params[] = {{0, "num_mel_bins", kInt},

@@ -270,6 +270,7 @@ Result<> infer_graph(Graph& graph, const PassContext& context) {
 Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
   constexpr int64_t kSmallBytes = 4096;
   if (node->op->lower) {
+    define_params(graph, *node);
     FETTLE_TRY(const std::vector<Node*> added, node->op->lower(graph, node));
     return infer_nodes(graph, added, context);
   }
