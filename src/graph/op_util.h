@@ -218,6 +218,9 @@ constexpr OpDef define(FusionKind fusion, std::string_view name, InputCount inpu
 inline bool always(const Node&) { return true; }
 inline bool has_one_input(const Node& node) { return node.inputs.size() == 1; }
 
+/// The rule of an operator that is lowered before types are inferred.
+inline Types not_lowered(const Node& node) { return bad_types(node, "it was not lowered"); }
+
 // Elementwise functions of one tensor.
 using UnaryElement = Expr (*)(const Node& node, const Expr& x);
 template <UnaryElement F>
