@@ -38,6 +38,11 @@ Result<> check_rank(const Node& node, size_t i, int least, int most = INT_MAX);
 /// Inputs from `first` on are of one element type. E605.
 Result<> check_same_dtype(const Node& node, size_t first = 0, size_t last = SIZE_MAX);
 
+/// The input, which may be missing, has this type as far as can be told; what cannot is noted. E605, with its name.
+Result<> check_type(const Node& node, const Value* input, std::string_view name, const TensorType& wanted);
+/// The rule of an operator that a pass replaces before types are inferred.
+Types not_lowered(const Node& node);
+
 // --- dims ---------------------------------------------------------------------------------------------------------
 
 /// Whether the extent may be a multiple of n.

@@ -159,6 +159,10 @@ class Dispatcher : public RangeMutator {
     return contains<VarNode>(comparison, [&](const VarNode& var) { return !inner.kinds.contains(&var); });
   }
 
+  bool is_open(const Expr& e) const {
+    return std::ranges::any_of(func_->int_params, [&](const IntParam& p) { return uses_var(e, p.var.get()); });
+  }
+
   struct Question {
     Expr predicate;                                   // in outer variables only
     Expr substitute;                                  // where it fails, this outer expression …
@@ -183,7 +187,7 @@ class Dispatcher : public RangeMutator {
     }
     if (!uses_outer) return std::nullopt;
     if (!uses_inner) return Question{comparison, nullptr, nullptr};
-    if (uses_serial || is_lane_guard(comparison, inner) != lanes) return std::nullopt;
+    if ((uses_serial && !is_open(comparison)) || is_lane_guard(comparison, inner) != lanes) return std::nullopt;
     // A condition inside, over outer variables alone: (i0 < r ? 14 : 13).
     Expr nested;
     const auto is_inner = [&](const VarNode& var) { return inner.kinds.contains(&var); };
@@ -207,6 +211,11 @@ class Dispatcher : public RangeMutator {
     LinearForm highest = outer;
     highest.add_constant(inside_bounds.max);
     Expr all_true = analyzer_.simplify(lt(to_expr(highest), 0));
+    // Of a tail that loops inside walk through, whether there is one.
+    if (uses_serial) {
+      if (as_int(all_true) || analyzer_.can_prove(logical_not(all_true))) return std::nullopt;
+      return Question{all_true, nullptr, nullptr};
+    }
     if (auto question = height(comparison, inner, outer, inside_bounds, all_true)) return question;
     // The only value of a single outer term for which it fails, if there is only one.
     Question question{all_true, nullptr, nullptr};
@@ -249,11 +258,7 @@ class Dispatcher : public RangeMutator {
       const auto found = inner.kinds.find(var.get());
       if (found != inner.kinds.end() && found->second != ForKind::kUnrolled) return {};
     }
-    const auto is_open = [&](const LinearTerm& term) {
-      return std::ranges::any_of(func_->int_params,
-                                 [&](const IntParam& p) { return uses_var(term.expr, p.var.get()); });
-    };
-    if (std::ranges::none_of(outer.terms, is_open)) return {};
+    if (std::ranges::none_of(outer.terms, [&](const LinearTerm& term) { return is_open(term.expr); })) return {};
     // rows = -outer: as many values of what is inside lie below.
     LinearForm rows = outer;
     rows.scale(-1);
