@@ -110,6 +110,7 @@ class Dispatcher : public RangeMutator {
       copies_ = 1;
       return specialise(s, 0);
     }
+    if (s.as<AllocateNode>() && !func_->int_params.empty() && is_straight(s)) return apart_from_borders(s);
     const auto* loop = s.as<ForNode>();
     if (loop) outer_.push_back(loop);
     Stmt result = RangeMutator::rewrite(s);
@@ -155,8 +156,90 @@ class Dispatcher : public RangeMutator {
     return lanes && masked;
   }
 
+  // What is unrolled and in lanes, without loops that turn.
+  static bool is_straight(const Stmt& s) {
+    return !contains<ForNode>(s, [](const ForNode& loop) {
+      return loop.loop_kind != ForKind::kUnrolled && loop.loop_kind != ForKind::kVectorized;
+    });
+  }
+
+  // A predicate over the outer variables for which `comparison` holds in all turns and lanes, or null.
+  Expr holds_throughout(const Expr& comparison, const InnerVars& inner) {
+    const auto* c = comparison.as<BinaryNode>();
+    if (c->op != BinaryOp::kLt && c->op != BinaryOp::kLe) return {};
+    const auto parts = parts_of(comparison, inner);
+    if (!parts) return {};
+    LinearForm highest = parts->outer;
+    highest.add_constant(parts->inside.max);
+    return analyzer_.simplify(lt(to_expr(highest), 0));
+  }
+
+  // Of `conditions`, those that the others do not imply.
+  std::vector<Expr> without_implied(std::vector<Expr> conditions) {
+    // What is strongest may come first or last.
+    for (int turn = 0; turn < 2; ++turn) {
+      std::ranges::reverse(conditions);
+      std::vector<Expr> kept;
+      Expr all;
+      for (const Expr& condition : conditions) {
+        auto scope = analyzer_.enter();
+        if (all) analyzer_.add_assumption(all);
+        if (analyzer_.can_prove(condition)) continue;
+        kept.push_back(condition);
+        all = logical_and(all, condition);
+      }
+      conditions = std::move(kept);
+    }
+    return conditions;
+  }
+
+  // Straight code whose guards speak of an image of open size: once for what lies inside, without them.
+  Stmt apart_from_borders(const Stmt& s) {
+    const InnerVars inner = inner_vars(s);
+    std::vector<Expr> comparisons, conditions;
+    collect_comparisons(s, comparisons);
+    {
+      auto scope = analyzer_.enter();
+      bind_inner(s);
+      for (const Expr& comparison : comparisons) {
+        if (!uses_outer(comparison, inner) || is_lane_guard(comparison, inner)) continue;
+        if (Expr condition = holds_throughout(comparison, inner)) conditions.push_back(std::move(condition));
+      }
+    }
+    conditions = without_implied(std::move(conditions));
+    if (conditions.empty()) return s;
+    Expr inside;
+    for (const Expr& condition : conditions) {
+      if (is_zero(condition)) return s;
+      inside = logical_and(inside, condition);
+    }
+    const auto assumed = analyzer_.assume(inside);
+    return if_then(inside, GuardSimplifier(analyzer_).rewrite(s), rename_bound(s));
+  }
+
   static bool uses_outer(const Expr& comparison, const InnerVars& inner) {
     return contains<VarNode>(comparison, [&](const VarNode& var) { return !inner.kinds.contains(&var); });
+  }
+
+  // outer + inside < 0, of a comparison (< or <=) that no loop's variable has a term of with one from outside.
+  //   outer + inside < 0 for all lanes of the unrolled loops  ⇔  outer + max(inside) < 0
+  struct Parts {
+    LinearForm outer;
+    Interval inside;
+  };
+  std::optional<Parts> parts_of(const Expr& comparison, const InnerVars& inner) {
+    const auto* c = comparison.as<BinaryNode>();
+    LinearForm form = analyzer_.linear(c->a - c->b + (c->op == BinaryOp::kLe ? -1 : 0));
+    LinearForm outer(form.constant), inside;
+    for (const LinearTerm& term : form.terms) {
+      bool in = false, out = false;
+      for (const Var& var : collect_vars(term.expr)) (inner.kinds.count(var.get()) ? in : out) = true;
+      if (in && out) return std::nullopt;
+      (in ? inside : outer).terms.push_back(term);
+    }
+    const Interval bounds = analyzer_.int_bounds(inside);
+    if (!bounds.is_bounded()) return std::nullopt;
+    return Parts{std::move(outer), bounds};
   }
 
   struct Question {
@@ -193,17 +276,9 @@ class Dispatcher : public RangeMutator {
         }))
       return Question{nested, nullptr, nullptr};
     if (c->op != BinaryOp::kLt && c->op != BinaryOp::kLe) return std::nullopt;
-    // outer + inside < 0 for all lanes of the unrolled loops  ⇔  outer + max(inside) < 0
-    LinearForm form = analyzer_.linear(c->a - c->b + (c->op == BinaryOp::kLe ? -1 : 0));
-    LinearForm outer(form.constant), inside;
-    for (const LinearTerm& term : form.terms) {
-      bool in = false, out = false;
-      for (const Var& var : collect_vars(term.expr)) (inner.kinds.count(var.get()) ? in : out) = true;
-      if (in && out) return std::nullopt;
-      (in ? inside : outer).terms.push_back(term);
-    }
-    const Interval inside_bounds = analyzer_.int_bounds(inside);
-    if (!inside_bounds.is_bounded()) return std::nullopt;
+    const auto parts = parts_of(comparison, inner);
+    if (!parts) return std::nullopt;
+    const auto& [outer, inside_bounds] = *parts;
     LinearForm highest = outer;
     highest.add_constant(inside_bounds.max);
     Expr all_true = analyzer_.simplify(lt(to_expr(highest), 0));
