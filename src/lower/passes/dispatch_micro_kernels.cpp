@@ -96,7 +96,8 @@ class WidthReplacer : public Mutator {
     const auto* loop = s.as<ForNode>();
     if (!loop || loop->loop_kind != ForKind::kUnrolled || !speaks_of(loop->body, loop->var)) return Mutator::rewrite(s);
     std::vector<Stmt> parts;
-    if (vectors_ > 1) parts.push_back(turns(*loop, 0, vectors_ - 1, Values(*this, loop->var, true).rewrite(loop->body)));
+    if (vectors_ > 1)
+      parts.push_back(turns(*loop, 0, vectors_ - 1, Values(*this, loop->var, true).rewrite(loop->body)));
     parts.push_back(rename_bound(substitute(loop->body, {{loop->var.get(), Expr(vectors_ - 1)}})));
     if (const int64_t more = *as_int(loop->extent) - vectors_; more > 0)
       parts.push_back(rename_bound(turns(*loop, vectors_, more, Values(*this, loop->var, false).rewrite(loop->body))));
@@ -142,7 +143,8 @@ class WidthReplacer : public Mutator {
     return other.coeff == 1 && other.expr.as<VarNode>() ? std::optional(form.constant) : std::nullopt;
   }
   bool speaks_of(const Stmt& body, const Var& var) const {
-    return contains<BinaryNode>(body, [&](const BinaryNode& node) { return beyond_number(Expr(&node), var).has_value(); });
+    return contains<BinaryNode>(body,
+                                [&](const BinaryNode& node) { return beyond_number(Expr(&node), var).has_value(); });
   }
 
   Analyzer& analyzer_;
