@@ -10,6 +10,7 @@
 #include "ir/rewrite.h"
 #include "lower/passes/passes.h"
 #include "lower/passes/range_mutator.h"
+#include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 namespace {
@@ -334,6 +335,7 @@ class Dispatcher : public RangeMutator {
     Expr value;                                       // … has this one value (may be null)
     std::optional<LinearForm> number = std::nullopt;  // … or this sum of outer terms
     bool of_heights = false;                          // one of a row of questions that ends by itself
+    Var rolled = {};                                  // … the loop of this variable is no longer unrolled
     int64_t lanes = 0;  // the number fills vectors of so many, of which there are `value`, the last one in part
   };
 
@@ -443,11 +445,44 @@ class Dispatcher : public RangeMutator {
       return analyzer_.can_prove_nonnegative(above);
     };
     while (count < vectors && is_more()) ++count;
-    return Question{lt(Expr(lanes * count), to_expr(left)), nullptr, Expr(count), left, true, lanes};
+    return Question{lt(Expr(lanes * count), to_expr(left)), nullptr, Expr(count), left, true, {}, lanes};
+  }
+
+  // Of taps that are unrolled, some of which may lie outside of an image of open size: all inside, or a loop that tells
+  // when it runs. Its guards become bounds.
+  //   for k in 3 unrolled: if 1 <= h + k && h + k <= n: S
+  //   →  if 1 <= h && h + 2 <= n: for k in 3 unrolled: S; else: for k in 3: if 1 <= h + k && h + k <= n: S
+  std::optional<Question> all_taps(const Stmt& kernel, const InnerVars& inner) {
+    std::optional<Question> found;
+    each_node<ForNode>(kernel, [&](const ForNode& loop) {
+      const auto* guard = loop.body.as<IfNode>();
+      if (found || loop.loop_kind != ForKind::kUnrolled || !guard || guard->else_body) return;
+      Expr inside;
+      bool open = false;
+      for (const Expr& condition : conjuncts(guard->condition)) {
+        const auto* c = condition.as<BinaryNode>();
+        const bool of_taps = c && c->a.dtype() == kI64 && uses_var(condition, loop.var.get()) &&
+                             !contains<VarNode>(condition, [&](const VarNode& var) {
+                               return &var != loop.var.get() && inner.kinds.contains(&var);
+                             });
+        const Expr holds = of_taps ? holds_throughout(condition, inner) : Expr();
+        if (!holds) return;
+        open |= is_open(parts_of(condition, inner)->outer);
+        inside = logical_and(inside, holds);
+      }
+      const bool is_written_along = contains<StoreNode>(loop.body, [&](const StoreNode& store) {
+        return std::ranges::any_of(store.indices, [&](const Expr& index) { return uses_var(index, loop.var.get()); });
+      });
+      if (open && !is_written_along) found = Question{.predicate = inside, .of_heights = true, .rolled = loop.var};
+    });
+    return found;
   }
 
   // The kernel where the question's predicate fails.
   Stmt where_it_fails(const Question& question, const Stmt& kernel) {
+    if (question.rolled)
+      return rewrite_each<ForNode>(
+          kernel, [&](const ForNode& loop) { return loop.var == question.rolled ? serialized(loop) : Stmt(); });
     if (question.lanes > 0)
       return WidthReplacer(analyzer_, *question.number, question.lanes, *as_int(question.value)).rewrite(kernel);
     if (question.number) return NumberReplacer(analyzer_, *question.number, *as_int(question.value)).rewrite(kernel);
@@ -508,6 +543,7 @@ class Dispatcher : public RangeMutator {
     }
     {
       auto assumed = analyzer_.assume(logical_not(question->predicate));
+      if (question->rolled) copies_ = 1;  // another kernel
       when_false = specialise(rename_bound(where_it_fails(*question, simple)), depth + 1);
     }
     if (!when_true && !when_false) return nullptr;
@@ -523,6 +559,7 @@ class Dispatcher : public RangeMutator {
     std::erase_if(comparisons, [&](const Comparison& comparison) { return !uses_outer(comparison.expr, inner); });
     auto scope = analyzer_.enter();
     bind_inner(kernel);
+    if (auto question = all_taps(kernel, inner)) return question;
     for (const bool lanes : {false, true}) {
       if (lanes && !lanes_too_) break;
       for (const auto& [comparison, is_guard] : comparisons)
