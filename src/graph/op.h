@@ -27,12 +27,19 @@ enum class FusionKind : uint8_t {
 std::string_view to_string(FusionKind kind);
 
 /// An input whose content must be, or may be, known at compile time. Shape inference turns a constant one into the
-/// attribute `attr` and drops the input ("Reshape(x, shape)" → "Reshape(x) {shape=…}"), so that afterwards every
+/// attribute `attr`, unless this is empty, and drops the input ("Reshape(x, shape)" → "Reshape(x) {shape=…}"), so that afterwards every
 /// input left is data for a kernel.
 struct ParamInput {
   int index;
   std::string_view attr;
-  enum class Kind : uint8_t { kInts, kInt, kFloat, kFloats, kTensor } kind;
+  enum class Kind : uint8_t {
+    kInts,
+    kInt,
+    kDims,  // integers that sizes may stand for: extents or indices
+    kFloat,
+    kFloats,
+    kTensor,
+  } kind;
 };
 
 /// What an operator does with elements.

@@ -85,7 +85,7 @@ class Importer {
   bool is_supported(const NodeProto& node) const {
     if (!is_standard_domain(node.domain())) return find_op(op_label(node)) != nullptr;
     const std::string& op = node.op_type();
-    return op == "Constant" || op == "Scan" || is_renamed_operator(op) || find_op(op) != nullptr;
+    return op == "Constant" || op == "Scan" || find_op(newest_name(op)) != nullptr;
   }
 
   Result<> check_operators(const GraphProto& graph) {

@@ -53,7 +53,11 @@ Result<> upsample(ModelNode& node) {
 
 }  // namespace
 
-bool is_renamed_operator(std::string_view op) { return op == "Upsample"; }
+std::string_view newest_name(std::string_view op) {
+  if (op == "Upsample") return "Resize";
+  if (op == "Scatter") return "ScatterElements";
+  return op;
+}
 
 Result<> normalize(ModelNode& node, int opset) {
   if (node.op == "Softmax" || node.op == "LogSoftmax" || node.op == "Hardmax")
@@ -64,6 +68,8 @@ Result<> normalize(ModelNode& node, int opset) {
     return dropout(node);
   else if (node.op == "Upsample")
     return upsample(node);
+  else if (node.op == "Scatter")
+    node.op = newest_name(node.op);
   else if (node.op == "Resize" && opset < 11) {
     resize_asymmetric(node);
     if (node.inputs.size() == 2) node.inputs = {node.inputs[0], nullptr, node.inputs[1]};

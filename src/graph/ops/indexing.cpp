@@ -161,9 +161,10 @@ struct SlicedDim {
   int64_t step = 1;
 };
 
-// An index, which counts from the end where it is negative. Of an open one, the sign must not depend on sizes.
+// An index, which counts from the end where it is negative. Of an open one, the sign must not depend on inputs' sizes.
 Dim from_front(const Node& node, const Dim& index, const Dim& extent) {
   if (index.max() < 0) return index + extent;
+  if (is_signed_by_data(index)) return index + extent * is_negative(index);
   note_not_negative(node, index, "an index");
   return index;
 }
@@ -315,6 +316,18 @@ Types expand_type(const Node& node) {
   FETTLE_TRY(auto shape, dims_param(node, 1, "shape"));
   if (!shape) return bad_attribute(node, "no shape is given");
   std::ranges::replace(*shape, Dim(-1), Dim(1));  // the extent that there is, as some exporters write it
+  for (size_t d = 0; d < shape->size(); ++d) {
+    Dim& dim = (*shape)[d];
+    if (!is_signed_by_data(dim)) continue;
+    dim = dim + 2 * is_negative(dim);
+    // An extent that is not 1 stays, whether the data say so or 1.
+    const size_t from_end = shape->size() - d;
+    const Dim before =
+        from_end <= shape_of(node, 0).size() ? shape_of(node, 0)[shape_of(node, 0).size() - from_end] : 1;
+    if (before == Dim(1)) continue;
+    note_equal(node, (dim - before) * (dim - 1), 0, "an extent that is there, and the one to expand to");
+    dim = before;
+  }
   FETTLE_TRY(Shape out, broadcast(node, shape_of(node, 0), *shape));
   return one_type(dtype_of(node, 0), std::move(out));
 }
@@ -364,14 +377,9 @@ bool pad_copies(const Node& node) {
   return p && std::ranges::all_of(p->before, [](const Dim& n) { return n == Dim(0); });
 }
 
-// --- Gather, GatherElements: indices may count from the end
+// --- Gather, GatherElements, GatherND: indices may count from the end
 
-// The operators' definitions leave open what an index outside of the data gives: here the first or the last element, so
-// that nothing outside is read, whatever a model is given.
-Expr wrapped(const Expr& index, const Expr& extent) {
-  const Expr k = cast(kI64, index);
-  return clamp(select(lt(k, Expr(0)), k + extent, k), Expr(0), extent - Expr(1));
-}
+// The operators' definitions leave open what an index outside of the data gives: here the first or the last element.
 // What is looked for must be there.
 void note_places(const Node& node, int64_t axis) {
   const Dim& places = shape_of(node, 0)[static_cast<size_t>(axis)];
@@ -426,6 +434,59 @@ Tensors gather_elements(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const int64_t axis, axis_of(node, 0, in[0].rank()));
   return one(map_output(node, [&](const Indices& i) {
     return in[0](with_replaced(i, axis, wrapped(in[1](i), in[0].dim(static_cast<int>(axis)))));
+  }));
+}
+
+// GatherND(data, indices) {batch_dims}: the last dim of the indices is a place in the data's dims behind the batch's.
+struct GatheredDims {
+  size_t batch = 0;  // dims that data and indices share
+  size_t place = 0;  // dims of the data that an index names
+};
+Result<GatheredDims> gathered_dims(const Node& node) {
+  const Shape& indices = shape_of(node, 1);
+  FETTLE_TRY_VOID(check_rank(node, 0, 1));
+  FETTLE_TRY_VOID(check_rank(node, 1, 1));
+  const int64_t batch = node.attrs.get_int("batch_dims", 0);
+  if (batch < 0 || batch >= std::min(rank_of(node, 0), rank_of(node, 1)))
+    return bad_attribute(node, fmt::format("{} batch_dims", batch));
+  if (!indices.back().is_number())
+    return not_known(node,
+                     "the last extent of the indices of GatherND must be a number: it says how many dims they name");
+  const int64_t place = indices.back().value();
+  if (place < 1 || place > rank_of(node, 0) - batch)
+    return bad_types(node, fmt::format("indices of {} dims, and the data has {}", place, rank_of(node, 0) - batch));
+  return GatheredDims{static_cast<size_t>(batch), static_cast<size_t>(place)};
+}
+Types gather_nd_type(const Node& node) {
+  FETTLE_TRY(const auto dims, gathered_dims(node));
+  if (!dtype_of(node, 1).is_int()) return bad_types(node, "the indices are not integers");
+  const Shape &data = shape_of(node, 0), &indices = shape_of(node, 1);
+  Shape shape(indices.begin(), indices.end() - 1);
+  for (size_t d = 0; d < dims.batch; ++d) {
+    FETTLE_TRY(shape[d], common_dim(node, data[d], indices[d], fmt::format("batch dim {}", d)));
+  }
+  shape.insert(shape.end(), data.begin() + static_cast<std::ptrdiff_t>(dims.batch + dims.place), data.end());
+  for (size_t d = dims.batch; d < dims.batch + dims.place; ++d)
+    note_not_negative(node, data[d] - min(element_count(indices), 1), "places to gather from");
+  return same_dtype(node, std::move(shape));
+}
+bool gather_nd_may_have_no_places(const Node& node) {
+  const auto dims = gathered_dims(node);
+  if (!dims) return true;
+  const auto first = shape_of(node, 0).begin() + static_cast<std::ptrdiff_t>(dims->batch);
+  return std::any_of(first, first + static_cast<std::ptrdiff_t>(dims->place), [](const Dim& d) { return d.min() < 1; });
+}
+Tensors gather_nd(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const auto dims, gathered_dims(node));
+  return one(map_output(node, [&](const Indices& i) {
+    const auto after = i.begin() + (in[1].rank() - 1);
+    Indices at(i.begin(), i.begin() + static_cast<std::ptrdiff_t>(dims.batch));
+    for (size_t k = 0; k < dims.place; ++k) {
+      const Expr index = in[1](joined(Indices(i.begin(), after), {Expr(static_cast<int64_t>(k))}));
+      at.push_back(wrapped(index, in[0].dim(static_cast<int>(dims.batch + k))));
+    }
+    at.insert(at.end(), after, i.end());
+    return in[0](at);
   }));
 }
 
@@ -560,11 +621,11 @@ Tensors cumulative_sum(const Node& node, std::span<const te::Tensor> in) {
 }
 
 constexpr ParamInput slice_params[] = {
-    {1, "starts", kInts}, {2, "ends", kInts}, {3, "axes", kInts}, {4, "steps", kInts}};
-constexpr ParamInput pad_params[] = {{1, "pads", kInts}, {2, "value", kFloat}, {3, "axes", kInts}};
-constexpr ParamInput split_params[] = {{1, "split", kInts}};
-constexpr ParamInput shape_params[] = {{1, "shape", kInts}};
-constexpr ParamInput repeats_params[] = {{1, "repeats", kInts}};
+    {1, "starts", kDims}, {2, "ends", kDims}, {3, "axes", kInts}, {4, "steps", kInts}};
+constexpr ParamInput pad_params[] = {{1, "pads", kDims}, {2, "value", kFloat}, {3, "axes", kInts}};
+constexpr ParamInput split_params[] = {{1, "split", kDims}};
+constexpr ParamInput shape_params[] = {{1, "shape", kDims}};
+constexpr ParamInput repeats_params[] = {{1, "repeats", kDims}};
 constexpr ParamInput k_params[] = {{1, "k", kInt}};
 constexpr ParamInput axis_params[] = {{1, "axis", kInt}};
 constexpr OpDef moves(std::string_view name, InputCount inputs, Infer infer, Compute compute, OpDef traits = {}) {
@@ -584,6 +645,7 @@ constexpr OpDef defs[] = {
     moves("Tile", {1, 2}, tile_type, tile, {.params = repeats_params, .is_copy = always}),
     moves("Gather", 2, gather_type, gather, {.content = gather_content, .is_partial = may_have_no_places}),
     moves("GatherElements", 2, gather_elements_type, gather_elements, {.is_partial = may_have_no_places}),
+    moves("GatherND", 2, gather_nd_type, gather_nd, {.is_partial = gather_nd_may_have_no_places}),
     moves("DepthToSpace", 1, depth_to_space_type, depth_to_space, {.maps_pixels = always}),
     moves("SpaceToDepth", 1, space_to_depth_type, space_to_depth),
     moves("Trilu", {1, 2}, trilu_type, trilu, {.params = k_params}),
