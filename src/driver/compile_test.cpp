@@ -234,6 +234,42 @@ TEST(CompileModel, NormsAndPooling) {
 }
 
 // 3x3 convolutions are filtered where that pays, unless the error that it may add is more than what is allowed.
+// What orders, counts and writes where data say, in machine code.
+TEST(CompileModel, OrderAndPlacesOfData) {
+  GraphMaker m;
+  const auto all = [&](const char* op, std::vector<Value*> inputs, Attrs attrs, size_t n_outputs) {
+    Node* node = m.graph.add_node(find_op(op), op, std::move(inputs), std::move(attrs), {}, n_outputs);
+    const auto types = node->op->infer(*node);
+    EXPECT_TRUE(types.has_value());
+    for (size_t i = 0; i < n_outputs; ++i) node->outputs[i]->type = (*types)[i];
+    return node->outputs;
+  };
+  int count = 0;
+  const auto output = [&](Value* value) {
+    Attrs to_f32;
+    to_f32.set("to", int64_t{1});
+    m.graph.add_output("y" + std::to_string(count++), m.node("Cast", {value}, to_f32));
+  };
+  Value* x = m.input("x", {6, 40});
+  const auto top = all("TopK", {x}, {{"k", std::vector<int64_t>{7}}, {"axis", int64_t{1}}}, 2);
+  Attrs added;
+  added.set("axis", int64_t{1});
+  added.set("reduction", std::string("add"));
+  output(top[1]);
+  output(m.node("ScatterElements", {x, top[1], top[0]}, added));
+  Value* rows =
+      m.node("Cast", {m.node("Mul", {m.input("rows", {9, 1}), m.constant("c", {1}, 12)})}, {{"to", int64_t{7}}});
+  output(m.node("ScatterND", {x, rows, m.input("u", {9, 40})}, {{"reduction", std::string("max")}}));
+  for (Value* part : all("BoundedUnique", {rows}, {}, 4)) output(part);
+  for (Value* part : all("BoundedNonZero", {m.node("Relu", {x})}, {}, 2)) output(part);
+  Value *boxes = m.input("boxes", {2, 40, 4}), *scores = m.input("scores", {2, 3, 40});
+  Value* most = m.graph.add_constant("most", int_list(std::vector<int64_t>{11}));
+  most->type = TensorType{kI64, {1}};
+  for (Value* part : all("BoundedNonMaxSuppression", {boxes, scores, most, m.constant("t", {1}, 0.1)}, {}, 2))
+    output(part);
+  expect_correct(m);
+}
+
 TEST(CompileModel, WhatIsNotTunedKeepsTheErrorBound) {
   GraphMaker m;
   m.graph.add_output("y", m.node("Relu", {m.conv(m.input("x", {1, 32, 28, 28}), 32, 3)}));

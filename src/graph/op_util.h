@@ -177,6 +177,15 @@ te::Tensor reduce_row(Reduce reduce, std::vector<Expr> shape, const std::vector<
                       const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
                       std::vector<std::string> axis_names = {});
 inline Expr clamp(const Expr& x, const Expr& low, const Expr& high) { return min(max(x, low), high); }
+/// An index of data, which counts from the end where it is negative. It may lie outside of the extent.
+inline Expr from_either_end(const Expr& index, const Expr& extent) {
+  const Expr k = cast(kI64, index);
+  return select(lt(k, Expr(0)), k + extent, k);
+}
+/// The same, and inside: the first or the last element where it is not, so that nothing outside is read.
+inline Expr wrapped(const Expr& index, const Expr& extent) {
+  return clamp(from_either_end(index, extent), Expr(0), extent - Expr(1));
+}
 /// Indices of a tensor of shape `from` at the element with the same position as `indices` in shape `to`. Runs of dims
 /// of equal products are mapped on their own, so that what a reshape keeps is kept.
 Indices reshape_indices(const Shape& from, const Shape& to, const Indices& indices);
@@ -213,6 +222,9 @@ constexpr OpDef define(FusionKind fusion, std::string_view name, InputCount inpu
 
 inline bool always(const Node&) { return true; }
 inline bool has_one_input(const Node& node) { return node.inputs.size() == 1; }
+
+/// The rule of an operator that is lowered before types are inferred.
+inline Types not_lowered(const Node& node) { return bad_types(node, "it was not lowered"); }
 
 // Elementwise functions of one tensor.
 using UnaryElement = Expr (*)(const Node& node, const Expr& x);

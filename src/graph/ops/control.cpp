@@ -62,8 +62,11 @@ Types if_type(const Node& node) {
   SizesInOrder own(node, kDefinesKey);
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     TensorType a = *then.outputs()[i].value->type, b = *otherwise.outputs()[i].value->type;
-    if (a.dtype != b.dtype || a.shape.size() != b.shape.size())
+    if (a.dtype != b.dtype)
       return bad_types(node, fmt::format("output {} is {} or {}", i, a.to_string(), b.to_string()));
+    if (a.shape.size() != b.shape.size())
+      return not_known(node, fmt::format("If: output {} is {} or {}: its rank depends on the condition", i,
+                                         a.to_string(), b.to_string()));
     own.put_into(a.shape, b.shape);
     if (!note_same_shape(node, a.shape, b.shape))
       return bad_types(node, fmt::format("output {} is {} or {}", i, a.to_string(), b.to_string()));

@@ -420,8 +420,6 @@ class RotaryLowering : LayerLowering {
 
 }  // namespace
 
-bool is_attention_layer(const Node& node) { return node.op->name == "Attention" || node.op->name == "RotaryEmbedding"; }
-
 Result<std::vector<Node*>> lower_attention_layer(Graph& graph, Node* layer) {
   if (layer->op->name == "Attention") return AttentionLowering(graph, layer).run();
   return RotaryLowering(graph, layer).run();

@@ -7,9 +7,7 @@
 
 namespace fettle::passes {
 
-bool is_attention_layer(const Node& node);  // Attention, RotaryEmbedding
-
-/// Its inputs must be typed. Sizes may be open.
+/// OpDef::lower of Attention and RotaryEmbedding. Sizes may be open.
 ///   Attention(q, k, v)         →   softmax(mask(cap((q * scale) · kᵀ))) · v
 ///   RotaryEmbedding(x, c, s)   →   [x₁ * c - x₂ * s, x₁ * s + x₂ * c]
 /// mask: scores of keys that a query must not see become -inf (is_causal, a mask of truth values, lengths), and a mask

@@ -474,8 +474,6 @@ class RecurrentLowering {
 
 }  // namespace
 
-bool is_recurrent(const Node& node) { return find_cell(node.op->name) != nullptr; }
-
 Result<std::vector<Node*>> lower_recurrent(Graph& graph, Node* layer) { return RecurrentLowering(graph, layer).run(); }
 
 }  // namespace fettle::passes

@@ -366,4 +366,21 @@ inline Func open_resize(const Expr& h, const Expr& w, int64_t channels, const st
   return te::create_func("resize", {x}, {y}, {.int_params = ints});
 }
 
+/// A transposed convolution of stride 2 whose windows do not overlap.
+inline Func open_conv_transpose(const Expr& n, const Expr& h, const Expr& w, int64_t ic, int64_t oc,
+                                const std::vector<IntParam>& ints) {
+  const te::Tensor x = te::placeholder({n, h, w, ic}, kF32, "X"), weights = te::placeholder({ic, oc, 2, 2}, kF32, "W");
+  const te::ReduceAxis c = te::reduce_axis(ic, "ic");
+  const te::Tensor y = te::compute(
+      {n, h * 2, w * 2, oc},
+      [&](const std::vector<Var>& i) {
+        return te::sum(x(Expr(i[0]), floordiv(Expr(i[1]), 2), floordiv(Expr(i[2]), 2), Expr(c)) *
+                           weights(Expr(c), Expr(i[3]), floormod(Expr(i[1]), 2), floormod(Expr(i[2]), 2)),
+                       {c});
+      },
+      "Y");
+  return te::create_func("conv_transpose", {x, weights}, {y},
+                         {.input_kinds = {ParamKind::kInput, ParamKind::kConstant}, .int_params = ints});
+}
+
 }  // namespace fettle::testing
