@@ -28,7 +28,7 @@ def ints(*values):
     return numpy.array(values, dtype=numpy.int64)
 
 
-def compiled_and_reference(folder, nodes, inputs, outputs, constants):
+def compiled_and_reference(folder, nodes, inputs, outputs, constants, shapes=None):
     graph = helper.make_graph(
         nodes, "g", inputs, outputs, [numpy_helper.from_array(numpy.array(v), k) for k, v in constants.items()]
     )
@@ -39,7 +39,7 @@ def compiled_and_reference(folder, nodes, inputs, outputs, constants):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     reference = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return fettle.Model(path), reference
+    return fettle.Model(path, shapes=shapes), reference
 
 
 class LateSizes(unittest.TestCase):
@@ -164,6 +164,47 @@ class LateSizes(unittest.TestCase):
             numpy.testing.assert_array_equal(compiled.run(c=numpy.array(True), x=x, z=x)["y"], x + x)
             with self.assertRaises(fettle.Error):
                 compiled.run(c=numpy.array(True), x=x, z=random(3))
+
+    def test_a_branch_that_cannot_be_is_refused_when_it_is_taken(self):
+        # Squeeze where there is one frame: what follows takes the rank of either branch alone.
+        then = body("then", [node("Squeeze", ["x", "last"], ["t"])], [], [value("t", FLOAT, None)])
+        otherwise = body("else", [node("Identity", ["x"], ["e"])], [], [value("e", FLOAT, None)])
+        nodes = [
+            node("Shape", ["x"], ["shape"]), node("Gather", ["shape", "two"], ["frames"]),
+            node("Equal", ["frames", "one"], ["c"]),
+            node("If", ["c"], ["r"], then_branch=then, else_branch=otherwise), node("MatMul", ["r", "w"], ["y"]),
+        ]  # fmt: skip
+        constants = {"last": ints(2), "two": numpy.int64(2), "one": numpy.int64(1), "w": random(3, 4)}
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.onnx")
+            graph = helper.make_graph(
+                nodes, "g", [value("x", FLOAT, [2, 3, "F"])], [value("y", FLOAT, [2, 4])],
+                [numpy_helper.from_array(numpy.array(v), k) for k, v in constants.items()],
+            )  # fmt: skip
+            onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+            x = random(2, 3, 1)
+            compiled = fettle.Model(path, sizes={"F": {"tune_at": 1}})
+            numpy.testing.assert_allclose(compiled.run(x=x)["y"], x[:, :, 0] @ constants["w"], rtol=1e-5, atol=1e-6)
+            with self.assertRaisesRegex(fettle.Error, "E705"):
+                compiled.run(x=random(2, 3, 2))
+
+    def test_a_branch_whose_shapes_cannot_be_is_not_compiled(self):
+        then = body("then", [node("MatMul", ["x", "w"], ["t"])], [], [value("t", FLOAT, [2, 4])])
+        otherwise = body("else", [node("MatMul", ["x", "v"], ["e"])], [], [value("e", FLOAT, [2, 4])])
+        nodes = [
+            node("Equal", ["rate", "high"], ["c"]),
+            node("If", ["c"], ["y"], then_branch=then, else_branch=otherwise),
+        ]  # fmt: skip
+        constants = {"high": numpy.int64(16000), "w": random(3, 4), "v": random(5, 4)}
+        with tempfile.TemporaryDirectory() as folder:
+            compiled, reference = compiled_and_reference(
+                folder, nodes, [value("x", FLOAT, [2, None]), value("rate", INT, [])], [value("y", FLOAT, [2, 4])],
+                constants, {"x": [2, 3]},
+            )  # fmt: skip
+            given = {"x": random(2, 3), "rate": numpy.array(16000)}
+            numpy.testing.assert_allclose(compiled.run(**given)["y"], reference.run(None, given)[0], rtol=1e-5, atol=1e-6)
+            with self.assertRaisesRegex(fettle.Error, "E705.*branch that cannot be"):
+                compiled.run(x=random(2, 3), rate=numpy.array(8000))
 
     def grow(self, extra_nodes=(), extra_outputs=()):
         return body(

@@ -13,7 +13,9 @@ InputShapes typical_shapes(const Graph& graph) {
 
 Result<Graph> load_model(const std::string& path, const InputShapes& shapes, const OpenSizes& sizes,
                          const ModelStates& states, const GraphObserver& after) {
-  FETTLE_TRY(Graph graph, import_onnx(path));
+  InputNames given;
+  for (const auto& [name, extents] : shapes) given.insert(name);
+  FETTLE_TRY(Graph graph, import_onnx(path, given));
   FETTLE_TRY_VOID(bind_shapes(graph, shapes));
   FETTLE_TRY_VOID(refine_sizes(graph, sizes));
   FETTLE_TRY_VOID(optimize(graph, {.after = after}));

@@ -393,7 +393,22 @@ Dim extreme(Factor::Kind kind, std::string_view name, const Dim& a, const Dim& b
 
 }  // namespace
 
+namespace {
+
+/// Whether the dim is the larger (or the smaller) of `one` and something else.
+bool is_extreme_of(const Dim& dim, DimFactor::Kind kind, const Dim& one) {
+  if (dim.is_number() || dim.constant() != 0) return false;
+  const std::vector<DimTerm> terms = dim.terms();
+  if (terms.size() != 1 || terms[0].coefficient != 1 || terms[0].factors.size() != 1) return false;
+  const DimFactor& factor = terms[0].factors[0];
+  return factor.kind == kind && (factor.a == one || factor.b == one);
+}
+
+}  // namespace
+
 Dim max(const Dim& a, const Dim& b) {
+  if (is_extreme_of(b, DimFactor::Kind::kMin, a)) return a;
+  if (is_extreme_of(a, DimFactor::Kind::kMin, b)) return b;
   const Dim difference = a - b;
   if (difference.min() >= 0) return a;
   if (difference.max() <= 0) return b;
@@ -401,6 +416,8 @@ Dim max(const Dim& a, const Dim& b) {
 }
 
 Dim min(const Dim& a, const Dim& b) {
+  if (is_extreme_of(b, DimFactor::Kind::kMax, a)) return a;
+  if (is_extreme_of(a, DimFactor::Kind::kMax, b)) return b;
   const Dim difference = a - b;
   if (difference.max() <= 0) return a;
   if (difference.min() >= 0) return b;

@@ -150,5 +150,13 @@ TEST(Dim, ComputesWhatItsOperationsSay) {
   }
 }
 
+TEST(Dim, AnExtremeOfAnExtremeMayBeOneOfThem) {
+  const Dim n = Dim::symbol("N") - 1;
+  EXPECT_EQ(min(max(n, 0), n), n);
+  EXPECT_EQ(min(n, max(0, n)), n);
+  EXPECT_EQ(max(min(n, 5), n), n);
+  EXPECT_FALSE(min(max(n, 0), 3) == n);
+}
+
 }  // namespace
 }  // namespace fettle

@@ -21,6 +21,9 @@ inline constexpr const char* kCarriedSizesKey = "carried_sizes";
 /// Of an If, for each body, and of a Loop: a size of 0 or 1 that is 1 where the body runs.
 inline constexpr const char* kRunsKey = "runs";
 
+/// Of DefineSizes: why its integers must be what they must be.
+inline constexpr const char* kReasonKey = "reason";
+
 inline constexpr const char* kDefineSizes = "DefineSizes";
 
 bool is_size_definition(const Node& node);  // DefineSizes

@@ -53,8 +53,8 @@ struct Scope {
 
 class Importer {
  public:
-  Importer(std::shared_ptr<const ModelProto> model, const std::string& folder)
-      : model_(std::move(model)), files_(folder) {}
+  Importer(std::shared_ptr<const ModelProto> model, const std::string& folder, const InputNames& given)
+      : model_(std::move(model)), files_(folder), given_(given) {}
 
   Result<Graph> run() {
     FETTLE_TRY_VOID(read_opset());
@@ -123,8 +123,15 @@ class Importer {
     return {};
   }
 
+  // An initializer that the model lists as an input is what it has where the caller gives nothing.
+  bool is_given(const GraphProto& graph, const std::string& name) const {
+    return given_.contains(name) && &graph == &model_->graph() &&
+           std::ranges::any_of(graph.input(), [&](const auto& input) { return input.name() == name; });
+  }
+
   Result<> add_initializers(const GraphProto& graph) {
     for (const auto& tensor : graph.initializer()) {
+      if (is_given(graph, tensor.name())) continue;
       FETTLE_TRY(ConstantTensor data, read_tensor(tensor, model_, files_));
       FETTLE_TRY_VOID(define(tensor.name(), scope_->graph.add_constant(tensor.name(), std::move(data)), "initializer"));
     }
@@ -422,13 +429,15 @@ class Importer {
 
   std::shared_ptr<const ModelProto> model_;
   ExternalFiles files_;
+  const InputNames& given_;
   Scope* scope_ = nullptr;
   int opset_ = 0;
 };
 
 }  // namespace
 
-Result<Graph> import_onnx_bytes(std::span<const std::byte> bytes, const std::string& folder, const std::string& label) {
+Result<Graph> import_onnx_bytes(std::span<const std::byte> bytes, const std::string& folder, const std::string& label,
+                                const InputNames& given) {
   if (bytes.size() > INT_MAX)
     return fail(ErrorCode::E608, "a model file above 2 GiB; keep its weights as external data", label);
   auto model = std::make_shared<ModelProto>();
@@ -436,15 +445,15 @@ Result<Graph> import_onnx_bytes(std::span<const std::byte> bytes, const std::str
   if (!model->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !model->has_graph() ||
       model->opset_import_size() == 0)
     return fail(ErrorCode::E602, {}, label);
-  auto graph = Importer(std::move(model), folder).run();
+  auto graph = Importer(std::move(model), folder, given).run();
   if (!graph && graph.error().where.empty()) graph.error().where = label;
   return graph;
 }
 
-Result<Graph> import_onnx(const std::string& path) {
+Result<Graph> import_onnx(const std::string& path, const InputNames& given) {
   FETTLE_TRY(const MappedFile file, map_file(path));
   return import_onnx_bytes({file.bytes.get(), static_cast<size_t>(file.size_bytes)},
-                           std::filesystem::path(path).parent_path().string(), path);
+                           std::filesystem::path(path).parent_path().string(), path, given);
 }
 
 }  // namespace fettle

@@ -161,10 +161,12 @@ struct SlicedDim {
   int64_t step = 1;
 };
 
-// An index, which counts from the end where it is negative. Of an open one, the sign must not depend on inputs' sizes.
+// An index, which counts from the end where it is negative. Of an open one that is usually positive, the sign must not
+// depend on inputs' sizes.
 Dim from_front(const Node& node, const Dim& index, const Dim& extent) {
+  if (index.max() <= -kMaxDim) return index;  // before everything
   if (index.max() < 0) return index + extent;
-  if (is_signed_by_data(index)) return index + extent * is_negative(index);
+  if (is_signed_by_data(index) || index.typical() < 0) return index + extent * is_negative(index);
   note_not_negative(node, index, "an index");
   return index;
 }

@@ -67,7 +67,7 @@ Result<> drop_dead(Graph& graph, const PassContext&) {
         std::ranges::any_of(nodes[i]->outputs, [&](const Value* output) { return graph.use_count(output) > 0; }) ||
         std::ranges::any_of(defined_sizes(*nodes[i]),
                             [&](const Dim& size) { return sizes.contains(size.symbol_name()); });
-    if (used)
+    if (used || nodes[i]->attrs.has(kReasonKey))
       for_each_size(*nodes[i], [&](std::string_view size) { sizes.emplace(size); });
     else
       graph.erase(nodes[i]);

@@ -9,6 +9,7 @@
 #include "graph/passes/lower_data_sized.h"
 #include "graph/passes/lower_scan.h"
 #include "graph/passes/lower_selections.h"
+#include "graph/passes/node_builder.h"
 #include "graph/passes/passes.h"
 
 namespace fettle::passes {
@@ -143,11 +144,9 @@ Result<> infer_nodes(Graph& graph, const std::vector<Node*>& nodes, const PassCo
   return {};
 }
 
-// An If whose condition is known becomes the body that it takes.
-Result<bool> take_branch(Graph& graph, Node* node, const PassContext& context) {
-  const Value* condition = node->inputs[0];
-  if (!condition->is_constant() || condition->constant->n_elems() != 1) return false;
-  const Graph& taken = *node->bodies[condition->constant->int_at(0) != 0 ? 0 : 1];
+// The If becomes this body of it.
+Result<> take_branch(Graph& graph, Node* node, size_t body, const PassContext& context) {
+  const Graph& taken = *node->bodies[body];
   const std::vector<Value*> arguments(node->inputs.begin() + kFirstArgument, node->inputs.end());
   if (taken.inputs().size() != arguments.size() || taken.outputs().size() < node->outputs.size())
     return fail(ErrorCode::E605, "the taken branch does not fit its If", node->name);
@@ -155,8 +154,26 @@ Result<bool> take_branch(Graph& graph, Node* node, const PassContext& context) {
   const std::vector<Value*> results = inline_body(graph, taken, arguments, node->provenance, &added);
   for (size_t i = 0; i < node->outputs.size(); ++i) graph.replace_uses(node->outputs[i], results[i]);
   graph.erase(node);
-  FETTLE_TRY_VOID(infer_nodes(graph, added, context));
-  return true;
+  return infer_nodes(graph, added, context);
+}
+
+// The body that an If takes, where that is known: by its condition; or, where bodies return other ranks, so that what
+// follows can be for one of them alone, by sizes, which must then be as they usually are.
+std::optional<size_t> known_branch(const Node& node) {
+  const Value* condition = node.inputs[0];
+  if (condition->is_constant() && condition->constant->n_elems() == 1)
+    return condition->constant->int_at(0) != 0 ? 0 : 1;
+  const auto content = ops::content_of(*condition);
+  if (!content || content->size() != 1) return {};
+  bool same = true;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const auto type_of = [&](size_t b) { return node.bodies[b]->outputs()[i].value->type; };
+    same = same && (!type_of(0) || !type_of(1) || type_of(0)->shape.size() == type_of(1)->shape.size());
+  }
+  if (same) return {};
+  const int64_t usually = content->front().typical() != 0 ? 1 : 0;
+  ops::note_equal(node, content->front(), usually, "a branch of another rank cannot be taken");
+  return usually == 1 ? 0 : 1;
 }
 
 // The dims of a list of types, one after the other.
@@ -223,11 +240,29 @@ Result<> infer_loop_body(Node* node, const PassContext& context) {
   }
 }
 
-Result<> infer_bodies(Node* node, const PassContext& context) {
-  if (is_loop(*node)) return infer_loop_body(node, context);
+// An If one of whose bodies cannot be, with these sizes, is the other: that it takes this one is looked at when it runs.
+// Where neither can be, the error is that of the first.
+Result<std::optional<size_t>> only_branch(Graph& graph, Node* node, const PassContext& context) {
+  Graph* rules = ops::SizeCheckScope::graph();
+  Result<> results[2];
   type_inputs(*node);
-  for (size_t i = 0; i < node->bodies.size(); ++i) FETTLE_TRY_VOID(infer_body(node, i, context));
-  return {};
+  for (const size_t i : {0, 1}) {
+    std::vector<SizeCheck> before;
+    if (rules) before = rules->size_checks();
+    results[i] = infer_body(node, i, context);
+    if (!results[i] && rules) rules->set_size_checks(std::move(before));
+  }
+  if (results[0] && results[1]) return std::optional<size_t>();
+  if (!results[0] && !results[1]) return fail(std::move(results[0].error()));
+  const size_t taken = results[0] ? 0 : 1;
+  NodeBuilder nodes(graph, node->name + ".", node->provenance);
+  Value* condition = nodes.value("Cast", "condition", {node->inputs[0]}, {{"to", int64_t{7}}});
+  FETTLE_TRY_VOID(infer_nodes(graph, nodes.added(), context));
+  Node* check = add_size_definition(graph, condition, {taken == 0 ? 1 : 0});
+  check->attrs.set(kReasonKey, fmt::format("If \"{}\" takes a branch that cannot be: {}", node->name,
+                                           results[1 - taken].error().message));
+  FETTLE_TRY_VOID(infer_nodes(graph, {check}, context));
+  return std::optional<size_t>(taken);
 }
 
 // The sizes of outputs that only a run tells.
@@ -282,10 +317,8 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
     return infer_nodes(graph, rest, context);
   }
   if (!node->bodies.empty()) {
-    if (is_branch(*node)) {
-      FETTLE_TRY(const bool taken, take_branch(graph, node, context));
-      if (taken) return {};
-    }
+    if (is_branch(*node))
+      if (const auto body = known_branch(*node)) return take_branch(graph, node, *body, context);
     if (is_scan(*node)) {
       type_scan_body(*node);
       FETTLE_TRY_VOID(infer_graph(*node->bodies[0], context));
@@ -294,8 +327,15 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
       return infer_nodes(graph, added, context);
     }
     settle_captured(graph, node);
-    FETTLE_TRY_VOID(infer_bodies(node, context));
-    settle_captured(graph, node);
+    if (is_branch(*node)) {
+      FETTLE_TRY(auto body, only_branch(graph, node, context));
+      settle_captured(graph, node);
+      if (!body) body = known_branch(*node);
+      if (body) return take_branch(graph, node, *body, context);
+    } else {
+      FETTLE_TRY_VOID(infer_loop_body(node, context));
+      settle_captured(graph, node);
+    }
     settle_late_sizes(graph, node);
   }
   if (is_size_definition(*node)) node->inputs[0]->content = dims_of_attr(*node, kDefinesKey);

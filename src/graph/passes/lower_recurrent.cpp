@@ -16,7 +16,23 @@ using ops::bad_attribute;
 using ops::bad_types;
 
 // Of a layer's inputs.
-enum Input : size_t { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes };
+enum Input : size_t {
+  kX,
+  kW,
+  kR,
+  kB,
+  kLengths,
+  kInitialH,
+  kInitialC,
+  kPeepholes,
+  // Of quantised weights.
+  kWScale,
+  kWZero,
+  kRScale,
+  kRZero,
+};
+
+constexpr std::string_view kQuantizedLstm = "com.microsoft.DynamicQuantizeLSTM";
 
 /// The three layers: their gates, in the order of their weights, and their activations.
 struct CellKind {
@@ -33,7 +49,7 @@ const CellKind* find_cell(std::string_view op) {
       {"GRU", 3, {"Sigmoid", "Tanh"}, {"linear_before_reset"}, 1},
       {"LSTM", 4, {"Sigmoid", "Tanh", "Tanh"}, {"input_forget"}, 2},
   };
-  const auto* found = std::ranges::find(kinds, op, &CellKind::op);
+  const auto* found = std::ranges::find(kinds, op == kQuantizedLstm ? "LSTM" : op, &CellKind::op);
   return found == std::end(kinds) ? nullptr : found;
 }
 
@@ -175,6 +191,7 @@ class RecurrentLowering {
       : graph_(graph),
         layer_(*layer),
         cell_(*find_cell(layer->op->name)),
+        is_quantized_(layer->op->name == kQuantizedLstm),
         nodes_(graph, layer->name + ".", layer->provenance) {}
 
   Result<std::vector<Node*>> run() {
@@ -217,12 +234,24 @@ class RecurrentLowering {
     return ops::check_type(layer_, input(i), name, {i == kLengths ? kI32 : input(kX)->dtype(), shape});
   }
 
+  /// Weights of bytes; a scale and a zero point for each direction, or each column of it.
+  Result<> check_quantized(Input i, Input scale, std::string_view name, const Shape& shape) const {
+    const DType dtype = input(i)->dtype();
+    if (!dtype.is_int() || dtype.bits != 8)
+      return bad_types(layer_, fmt::format("{} is {}, not of bytes", name, input(i)->type->to_string()));
+    FETTLE_TRY_VOID(ops::check_type(layer_, input(i), name, {dtype, shape}));
+    if (!input(scale)) return bad_types(layer_, fmt::format("{} has no scale", name));
+    const Shape each = input(scale)->rank() == 1 ? Shape{shape[0]} : Shape{shape[0], shape[2]};
+    FETTLE_TRY_VOID(ops::check_type(layer_, input(scale), fmt::format("the scale of {}", name), {kF32, each}));
+    return ops::check_type(layer_, layer_.input(scale + 1), fmt::format("the zero point of {}", name), {dtype, each});
+  }
+
   Result<> check_inputs() {
     const Value &x = *input(kX), &r = *input(kR);
     if (!x.dtype().is_float() || x.rank() != 3)
       return bad_types(layer_, fmt::format("X is {}, not of rank 3 and floating point", x.type->to_string()));
     if (r.rank() != 3) return bad_types(layer_, fmt::format("R is {}, not of rank 3", r.type->to_string()));
-    const Dim& columns = r.shape()[2];
+    const Dim& columns = r.shape()[is_quantized_ ? 1 : 2];
     if (!columns.is_number() && !layer_.attrs.has("hidden_size"))
       return fail(ErrorCode::E604,
                   fmt::format("{}: R is {}: the hidden size must be fixed", layer_.op->name, r.type->to_string()),
@@ -234,8 +263,13 @@ class RecurrentLowering {
     const Dim batch = x.shape()[batch_first_ ? 0 : 1], directions = static_cast<int64_t>(reverse_.size());
     const Dim gates = cell_.n_gates * hidden_;
     const Shape states = batch_first_ ? Shape{batch, directions, hidden_} : Shape{directions, batch, hidden_};
-    FETTLE_TRY_VOID(check(kW, "W", {directions, gates, x.shape()[2]}));
-    FETTLE_TRY_VOID(check(kR, "R", {directions, gates, hidden_}));
+    if (is_quantized_) {
+      FETTLE_TRY_VOID(check_quantized(kW, kWScale, "W", {directions, x.shape()[2], gates}));
+      FETTLE_TRY_VOID(check_quantized(kR, kRScale, "R", {directions, hidden_, gates}));
+    } else {
+      FETTLE_TRY_VOID(check(kW, "W", {directions, gates, x.shape()[2]}));
+      FETTLE_TRY_VOID(check(kR, "R", {directions, gates, hidden_}));
+    }
     FETTLE_TRY_VOID(check(kB, "B", {directions, 2 * gates}));
     FETTLE_TRY_VOID(check(kLengths, "sequence_lens", {batch}));
     FETTLE_TRY_VOID(check(kInitialH, "initial_h", states));
@@ -316,6 +350,22 @@ class RecurrentLowering {
     return {nodes_.value("Concat", "gates_bias", {joint, w[1]}, {{{"axis", int64_t{0}}}}), r[1]};
   }
 
+  /// What multiplies from the right; with a scale and a zero point (or none) where it is quantised.
+  struct Weights {
+    Value *values = nullptr, *scale = nullptr, *zero = nullptr;
+  };
+  Weights weights(Input i, std::string_view name, size_t d) {
+    Value* values = part(i, name, d);
+    if (!is_quantized_) return {nodes_.transposed(values, {1, 0})};
+    const Input scale = i == kW ? kWScale : kRScale, zero = i == kW ? kWZero : kRZero;
+    return {values, part(scale, "scale", d), part(zero, "zero_point", d)};
+  }
+  static Value* multiply(NodeBuilder& nodes, std::string_view what, Value* x, const Weights& weights) {
+    if (!weights.scale) return nodes.value("MatMul", what, {x, weights.values});
+    return nodes.value("com.microsoft.DynamicQuantizeMatMul", what,
+                       {x, weights.values, weights.scale, weights.zero});
+  }
+
   /// One direction's loop and what a step of it has at hand; all values are the body's.
   struct Step {
     LoopBuilder& loop;
@@ -323,14 +373,14 @@ class RecurrentLowering {
     const Activation* activations;
     std::vector<Value*> states;
     Value* product;  // [batch, gates * hidden]: of this step's input, with the bias
-    Value* weights;  // outside: Rᵀ, [hidden, gates * hidden]
-    Value* bias;     // outside, or null: Bias::hidden
+    Weights weights;  // outside: Rᵀ, [hidden, gates * hidden]
+    Value* bias;      // outside, or null: Bias::hidden
     size_t direction;
   };
 
   Results direction(size_t d) {
     const Bias added = bias(d);
-    Value* product = nodes_.value("MatMul", "inputs", {x_, nodes_.transposed(part(kW, "W", d), {1, 0})});
+    Value* product = multiply(nodes_, "inputs", x_, weights(kW, "W", d));
     if (added.joint) product = nodes_.value("Add", "inputs_bias", {product, added.joint});
     LoopBuilder loop(nodes_, limit_);
     static constexpr std::string_view kStates[] = {"h", "c"};
@@ -339,7 +389,7 @@ class RecurrentLowering {
               .activations = &activations_[d * cell_.activations.size()],
               .states = {},
               .product = nullptr,
-              .weights = nodes_.transposed(part(kR, "R", d), {1, 0}),
+              .weights = weights(kR, "R", d),
               .bias = added.hidden,
               .direction = d};
     for (size_t i = 0; i < cell_.n_states; ++i)
@@ -397,8 +447,10 @@ class RecurrentLowering {
     return nodes.value(op, "gate", {x}, std::move(attrs));
   }
 
-  static Value* recurrent(const Step& step, Value* h, Value* weights) {
-    return step.nodes.value("MatMul", "recurrent", {h, step.loop.capture("R", weights)});
+  static Value* recurrent(const Step& step, Value* h, const Weights& weights) {
+    const auto inside = [&](std::string name, Value* x) { return x ? step.loop.capture(std::move(name), x) : nullptr; };
+    const Weights captured{inside("R", weights.values), inside("scale", weights.scale), inside("zero", weights.zero)};
+    return multiply(step.nodes, "recurrent", h, captured);
   }
 
   // H = f(x + h · Rᵀ)
@@ -420,13 +472,13 @@ class RecurrentLowering {
       Value* own = step.bias ? nodes.value("Add", "biased", {y[2], step.loop.capture("hidden_bias", step.bias)}) : y[2];
       candidate = nodes.value("Add", "sum", {nodes.value("Mul", "reset", {r, own}), x[2]});
     } else {
-      const auto weights = split(nodes_, "recurrent_weights", step.weights, 1, {2 * hidden_, hidden_});
+      const auto weights = split(nodes_, "recurrent_weights", step.weights.values, 1, {2 * hidden_, hidden_});
       const auto x = split(nodes, "input_gates", step.product, 1, {2 * hidden_, hidden_});
-      Value* sum = nodes.value("Add", "sum", {recurrent(step, h, weights[0]), x[0]});
+      Value* sum = nodes.value("Add", "sum", {recurrent(step, h, {weights[0]}), x[0]});
       const auto gates = split(nodes, "gates", sum, 1, {hidden_, hidden_});
       z = activate(step, 0, gates[0]);
       Value* reset = nodes.value("Mul", "reset", {activate(step, 0, gates[1]), h});
-      candidate = nodes.value("Add", "sum", {recurrent(step, reset, weights[1]), x[1]});
+      candidate = nodes.value("Add", "sum", {recurrent(step, reset, {weights[1]}), x[1]});
     }
     candidate = activate(step, 1, candidate);
     Value* fresh = nodes.value("Mul", "fresh", {nodes.value("Sub", "rest", {number(step, 1), z}), candidate});
@@ -462,6 +514,7 @@ class RecurrentLowering {
   Graph& graph_;
   Node& layer_;
   const CellKind& cell_;
+  bool is_quantized_;  // the weights are integers, and lie with the gates last
   NodeBuilder nodes_;
   std::vector<bool> reverse_;  // of each direction
   bool batch_first_ = false;

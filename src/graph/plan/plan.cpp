@@ -279,7 +279,7 @@ class Planner {
   }
 
   int add_stage(std::vector<Dim> sizes, bool keeps = false) {
-    plan_.stages.push_back({std::move(sizes), keeps, 0, {}});
+    plan_.stages.push_back({.sizes = std::move(sizes), .keeps = keeps});
     return static_cast<int>(plan_.stages.size());
   }
   static PlanStep reach(int stage, std::vector<PlannedInteger> read) {
@@ -327,6 +327,7 @@ class Planner {
       read.push_back({.at = {at.storage, place * bytes}, .bytes = bytes});
     }
     const int stage = add_stage(std::move(sizes));
+    plan_.stages.back().reason = node.attrs.get_string(kReasonKey, "");
     steps_->push_back(reach(stage, std::move(read)));
   }
 

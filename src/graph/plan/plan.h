@@ -79,8 +79,9 @@ struct PlannedInteger {
 /// Sizes that come to be known while the model runs, and memory for what depends on them. Stages are numbered from 1
 /// on, in the order in which they are first reached; 0 stands for what the inputs' sizes tell.
 struct SizeStage {
-  std::vector<Dim> sizes;  // one an integer that its steps read: a size to be defined, or what the integer must be
-  bool keeps = false;      // what its arena holds survives when it is made larger
+  std::vector<Dim> sizes;   // one an integer that its steps read: a size to be defined, or what the integer must be
+  std::string reason = {};  // why what is no size must be what it is, for an error
+  bool keeps = false;       // what its arena holds survives when it is made larger
   Dim arena_bytes = 0;
   std::vector<ArenaPlace> places;
 };

@@ -81,6 +81,7 @@ class ResizeWriter {
   /// Sizes that a stage defines are those that it is given; others must be.
   void read_stage() {
     const std::vector<Dim>& sizes = plan_.stages[static_cast<size_t>(stage_) - 1].sizes;
+    const std::string& reason = plan_.stages[static_cast<size_t>(stage_) - 1].reason;
     std::vector<Expr> given;
     for (const Dim& size : sizes) {
       const Var read = make_var(fmt::format("in{}", params_.size()), kI64);
@@ -95,7 +96,8 @@ class ResizeWriter {
     }
     for (size_t i = 0; i < sizes.size(); ++i)
       if (sizes[i].symbol_name().empty())
-        refuse_if(ne(given[i], value_of(sizes[i])), fmt::format("a size must be {}", sizes[i].to_string()));
+        refuse_if(ne(given[i], value_of(sizes[i])),
+                  reason.empty() ? fmt::format("a size must be {}", sizes[i].to_string()) : reason);
   }
 
   void read_inputs() {
