@@ -26,6 +26,16 @@ tl::unexpected<Diagnostic> not_known(const Node& node, std::string message) {
   return fail(ErrorCode::E604, std::move(message), node.name);
 }
 
+Result<> check_type(const Node& node, const Value* input, std::string_view name, const TensorType& wanted) {
+  if (!input) return {};
+  const TensorType& type = *input->type;
+  if (type.dtype != wanted.dtype || !std::ranges::equal(type.shape, wanted.shape, may_equal))
+    return bad_types(node, fmt::format("{} is {} instead of {}", name, type.to_string(), wanted.to_string()));
+  for (size_t d = 0; d < wanted.shape.size(); ++d)
+    note_equal(node, type.shape[d], wanted.shape[d], fmt::format("dim {} of {}", d, name));
+  return {};
+}
+
 Result<> check_rank(const Node& node, size_t i, int least, int most) {
   if (rank_of(node, i) >= least && rank_of(node, i) <= most) return {};
   return bad_types(node,
@@ -48,7 +58,12 @@ thread_local Dim runs = 1;
 }  // namespace
 
 SizeCheckScope::SizeCheckScope(Graph& graph) : before_(std::exchange(checked, &graph)) {}
+Graph* SizeCheckScope::graph() { return checked; }
 SizeCheckScope::~SizeCheckScope() { checked = before_; }
+
+Dim fresh_size(const std::string& name, int64_t min, int64_t max, int64_t typical) {
+  return Dim::symbol(checked ? checked->unique_size_name(name) : name, min, max, 1, typical);
+}
 
 void note_equal(const Node& node, const Dim& a, const Dim& b, std::string_view what) {
   if (!checked || a == b) return;
@@ -66,6 +81,13 @@ void note_not_negative(const Node& node, const Dim& a, std::string_view what) {
 
 BodyCheckScope::BodyCheckScope(const Dim& times) : before_(std::exchange(runs, runs * min(times, 1))) {}
 BodyCheckScope::~BodyCheckScope() { runs = before_; }
+
+bool is_signed_by_data(const Dim& dim) {
+  bool found = false;
+  dim.for_each_symbol([&](const Dim& size) { found = found || size.min() < 0; });
+  return found;
+}
+Dim is_negative(const Dim& dim) { return min(max(0 - dim, 0), 1); }
 
 Result<Dim> common_dim(const Node& node, const Dim& a, const Dim& b, std::string_view what) {
   if (!may_equal(a, b))

@@ -38,10 +38,17 @@ Result<> check_rank(const Node& node, size_t i, int least, int most = INT_MAX);
 /// Inputs from `first` on are of one element type. E605.
 Result<> check_same_dtype(const Node& node, size_t first = 0, size_t last = SIZE_MAX);
 
+/// The input, which may be missing, has this type as far as can be told; what cannot is noted. E605, with its name.
+Result<> check_type(const Node& node, const Value* input, std::string_view name, const TensorType& wanted);
+
 // --- dims ---------------------------------------------------------------------------------------------------------
 
 /// Whether the extent may be a multiple of n.
 inline bool may_divide(int64_t n, const Dim& extent) { return !extent.is_number() || extent.value() % n == 0; }
+/// Whether it may be known only when a node has run, and then be negative.
+bool is_signed_by_data(const Dim& dim);
+/// 1 where the dim is negative, else 0.
+Dim is_negative(const Dim& dim);
 /// The extent that both state, the number where one is. E605, with `what` and both.
 Result<Dim> common_dim(const Node& node, const Dim& a, const Dim& b, std::string_view what);
 
@@ -92,6 +99,8 @@ Result<std::vector<int64_t>> positive_axes(const Node& node, std::vector<int64_t
 class SizeCheckScope {
  public:
   explicit SizeCheckScope(Graph& graph);
+  /// The graph whose scope is the innermost; null: none.
+  static Graph* graph();
   SizeCheckScope(const SizeCheckScope&) = delete;
   SizeCheckScope& operator=(const SizeCheckScope&) = delete;
   ~SizeCheckScope();
@@ -99,6 +108,8 @@ class SizeCheckScope {
  private:
   Graph* before_;
 };
+/// A size of [min, max] that nothing else is called like.
+Dim fresh_size(const std::string& name, int64_t min, int64_t max, int64_t typical = 0);
 /// a == b cannot be told to hold for all sizes, and must; or a >= 0.
 void note_equal(const Node& node, const Dim& a, const Dim& b, std::string_view what);
 void note_not_negative(const Node& node, const Dim& a, std::string_view what);
@@ -164,6 +175,15 @@ te::Tensor reduce_row(Reduce reduce, std::vector<Expr> shape, const std::vector<
                       const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
                       std::vector<std::string> axis_names = {});
 inline Expr clamp(const Expr& x, const Expr& low, const Expr& high) { return min(max(x, low), high); }
+/// An index of data, which counts from the end where it is negative. It may lie outside of the extent.
+inline Expr from_either_end(const Expr& index, const Expr& extent) {
+  const Expr k = cast(kI64, index);
+  return select(lt(k, Expr(0)), k + extent, k);
+}
+/// The same, and inside: the first or the last element where it is not, so that nothing outside is read.
+inline Expr wrapped(const Expr& index, const Expr& extent) {
+  return clamp(from_either_end(index, extent), Expr(0), extent - Expr(1));
+}
 /// Indices of a tensor of shape `from` at the element with the same position as `indices` in shape `to`. Runs of dims
 /// of equal products are mapped on their own, so that what a reshape keeps is kept.
 Indices reshape_indices(const Shape& from, const Shape& to, const Indices& indices);
@@ -200,6 +220,9 @@ constexpr OpDef define(FusionKind fusion, std::string_view name, InputCount inpu
 
 inline bool always(const Node&) { return true; }
 inline bool has_one_input(const Node& node) { return node.inputs.size() == 1; }
+
+/// The rule of an operator that is lowered before types are inferred.
+inline Types not_lowered(const Node& node) { return bad_types(node, "it was not lowered"); }
 
 // Elementwise functions of one tensor.
 using UnaryElement = Expr (*)(const Node& node, const Expr& x);

@@ -308,6 +308,10 @@ class Dispatcher : public RangeMutator {
     return contains<VarNode>(comparison, [&](const VarNode& var) { return !inner.kinds.contains(&var); });
   }
 
+  bool is_open(const Expr& e) const {
+    return std::ranges::any_of(func_->int_params, [&](const IntParam& p) { return uses_var(e, p.var.get()); });
+  }
+
   // outer + inside < 0, of a comparison (< or <=) that no loop's variable has a term of with one from outside.
   //   outer + inside < 0 for all lanes of the unrolled loops  ⇔  outer + max(inside) < 0
   struct Parts {
@@ -355,7 +359,7 @@ class Dispatcher : public RangeMutator {
     }
     if (!uses_outer) return std::nullopt;
     if (!uses_inner) return Question{comparison, nullptr, nullptr};
-    if (uses_serial || is_lane_guard(comparison, inner) != lanes) return std::nullopt;
+    if ((uses_serial && !is_open(comparison)) || is_lane_guard(comparison, inner) != lanes) return std::nullopt;
     // A condition inside, over outer variables alone: (i0 < r ? 14 : 13).
     Expr nested;
     const auto is_inner = [&](const VarNode& var) { return inner.kinds.contains(&var); };
@@ -371,6 +375,11 @@ class Dispatcher : public RangeMutator {
     LinearForm highest = outer;
     highest.add_constant(inside_bounds.max);
     Expr all_true = analyzer_.simplify(lt(to_expr(highest), 0));
+    // Of a tail that loops inside walk through, whether there is one.
+    if (uses_serial) {
+      if (as_int(all_true) || analyzer_.can_prove(logical_not(all_true))) return std::nullopt;
+      return Question{all_true, nullptr, nullptr};
+    }
     if (auto question = height(comparison, inner, outer, inside_bounds, all_true)) return question;
     if (is_guard)
       if (auto question = width(comparison, inner, outer, all_true)) return question;
@@ -407,10 +416,7 @@ class Dispatcher : public RangeMutator {
   }
 
   bool is_open(const LinearForm& form) const {
-    return std::ranges::any_of(form.terms, [&](const LinearTerm& term) {
-      return std::ranges::any_of(func_->int_params,
-                                 [&](const IntParam& p) { return uses_var(term.expr, p.var.get()); });
-    });
+    return std::ranges::any_of(form.terms, [&](const LinearTerm& term) { return is_open(term.expr); });
   }
 
   // Of vectors side by side that the program is told when it runs how many lanes are left of, fewer than all vectors

@@ -127,6 +127,7 @@ inline constexpr int64_t kLongestSum = 64, kMostBlocks = 16;
 /// Of open extents each number of rows, and of vectors, that a tile can have left is a copy. Unrolled taps that may lie
 /// outside of an image of open size are a loop again at its border. Other straight code under such guards is there
 /// twice: without them, for what lies inside.
+/// Of a guard on serial loops inside, that an integer parameter decides, it is asked outside whether it always holds.
 Func dispatch_micro_kernels(const Func& func, bool lanes_too);
 
 /// A loop annotated `prefetch` = d prefetches, while an iteration runs, what the iteration d later reads, into the

@@ -128,6 +128,29 @@ std::vector<OpenWorkload> workloads() {
   add(
       "layer_norm_axis", {size("n", 1, 128), size("m", 1, 128)},
       [](const Sizes& s, const Ints& i) { return open_layer_norm({s[0], s[1]}, i); }, kClose);
+  // --- attention, in one pass: of 300 keys, typically
+  const auto nk = [] { return std::vector{size("n", 0, 512, 1, 64), size("k", 0, 512, 1, 300)}; };
+  add(
+      "attention", nk(),
+      [](const Sizes& s, const Ints& i) { return open_attention({.queries = s[0], .keys = s[1]}, i); }, kClose);
+  add(
+      "attention_heads", {size("h", 0, 128, 1, 4)},
+      [](const Sizes& s, const Ints& i) {
+        return open_attention({.heads = s[0], .queries = 33, .keys = 300, .width = 5}, i);
+      },
+      kClose);
+  add(
+      "attention_causal", nk(),
+      [](const Sizes& s, const Ints& i) {
+        return open_attention({.queries = s[0], .keys = s[1], .group = 2, .before = Expr(0)}, i);
+      },
+      kClose);
+  add(
+      "attention_with_past", nk(),
+      [](const Sizes& s, const Ints& i) {
+        return open_attention({.queries = s[0], .keys = s[0] + s[1], .before = s[1]}, i);
+      },
+      kClose);
   // --- reductions
   add("sum_of_rows", nm(), [](const Sizes& s, const Ints& i) { return open_reduction({s[0], s[1]}, {1}, false, i); });
   add("sum_of_columns", nm(),
@@ -356,6 +379,8 @@ TEST_P(OpenDefaults, AgreeWithTheInterpreter) {
     ASSERT_OK(s);
     EXPECT_OK(verify(s->func(), *target));
     EXPECT_NE(to_text(s->func()).find("vectorized"), std::string::npos) << to_text(s->func());
+    const bool one_pass = to_text(s->trace()).find("online_reduction") != std::string::npos;
+    EXPECT_EQ(one_pass, workload.name.starts_with("attention")) << to_text(s->trace());
     const auto kernel = Compiled::make(s->func(), *target, threads, false);
     ASSERT_OK(kernel) << to_text(s->func());
     for (const std::vector<int64_t>& values : values_of(workload)) {
