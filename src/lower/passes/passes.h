@@ -132,8 +132,8 @@ Func dispatch_micro_kernels(const Func& func, bool lanes_too);
 
 /// A loop annotated `prefetch` = d prefetches, while an iteration runs, what the iteration d later reads, into the
 /// second-level cache. Each dense run of memory that moves on with the loop by at least a cache line is asked for,
-/// evenly over the iterations of the serial loops inside, of which there may be an open number. Operands that are no such run are left alone. Addresses
-/// beyond a buffer's end are harmless.
+/// evenly over the iterations of the serial loops inside, of which there may be an open number. Operands that are no
+/// such run are left alone. Addresses beyond a buffer's end are harmless.
 ///   for i {prefetch = 1}: for k in 512: for r in 6: … A[(i*6 + r)*512 + k] …
 ///   →  for i: for k in 512: prefetch(&A[(i + 1)*6*512 + k*6], 2); …
 /// `prefetch_near` asks the same way, but into the first-level cache, and behind what the iteration does: an unrolled
