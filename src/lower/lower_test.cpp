@@ -359,6 +359,40 @@ func sums(A: f32[n], B: f32[n] output, n: i64 in 1..200):
   EXPECT_TRUE(inside) << to_text(lowered.kernel);
 }
 
+// Inside of an image of open height the taps are unrolled; at its border they are a loop with bounds.
+TEST(Lower, UnrolledTapsAreALoopAtTheBorderOfAnOpenImage) {
+  const Func func = parsed(R"(
+func column(X: f32[n, 16], W: f32[3], O: f32[n, 16] output, n: i64 in 1..200):
+  alloc R: f32[n, 16] @register
+  for i in n:
+    for l in 16 vectorized:
+      block O_init(vi: spatial[n] = i, vl: spatial[16] = l):
+        writes R[vi, vl]
+        R[vi, vl] = 0.0
+    for k in 3 unrolled:
+      for l in 16 vectorized:
+        block O(vi: spatial[n] = i, vl: spatial[16] = l, vk: reduce[3] = k):
+          reads X[vi + vk - 1, vl], W[vk]
+          writes R[vi, vl]
+          R[vi, vl] = R[vi, vl] + select(likely(1 <= vi + vk && vi + vk <= n), X[vi + vk - 1, vl], 0.0) * W[vk]
+    for l in 16 vectorized:
+      block back(vi: spatial[n] = i, vl: spatial[16] = l):
+        reads R[vi, vl]
+        writes O[vi, vl]
+        O[vi, vl] = R[vi, vl]
+)");
+  const LoweredKernel lowered = lower(func, parse_target("x86-64-avx512").value()).value();
+  size_t with_loops = 0, without = 0;
+  for (const auto& [name, f] : lowered.kernel.funcs) {
+    if (name == lowered.kernel.entry) continue;
+    ++(contains<ForNode>(f->body, [](const ForNode&) { return true; }) ? with_loops : without);
+    EXPECT_FALSE(contains<SelectNode>(f->body, [](const SelectNode&) { return true; })) << to_text(lowered.kernel);
+    EXPECT_FALSE(contains<IfNode>(f->body, [](const IfNode&) { return true; })) << to_text(lowered.kernel);
+  }
+  EXPECT_EQ(with_loops, 1u) << to_text(lowered.kernel);
+  EXPECT_EQ(without, 1u) << to_text(lowered.kernel);
+}
+
 TEST(Lower, WholeVectorsHaveNoMasksWhereTheseAreDear) {
   const Func padded = parsed(gemm(8, 21, 3, "partition", "pad")), masked = parsed(gemm(8, 21, 3, "partition", "mask"));
   EXPECT_EQ(micro_kernels(padded), 1u);

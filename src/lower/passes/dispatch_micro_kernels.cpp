@@ -244,11 +244,11 @@ class Dispatcher : public RangeMutator {
     return lanes && masked;
   }
 
-  // What is unrolled and in lanes, without loops that turn.
+  // What is unrolled and in lanes, without loops that turn and without registers.
   static bool is_straight(const Stmt& s) {
     return !contains<ForNode>(s, [](const ForNode& loop) {
       return loop.loop_kind != ForKind::kUnrolled && loop.loop_kind != ForKind::kVectorized;
-    });
+    }) && !contains<AllocateNode>(s, [](const AllocateNode& made) { return made.buffer->scope == kScopeRegister; });
   }
 
   // A predicate over the outer variables for which `comparison` holds in all turns and lanes, or null.
@@ -440,18 +440,14 @@ class Dispatcher : public RangeMutator {
       if (!is_lane) step = term.coeff;
       (is_lane ? lanes : vectors) = extent;
     }
-    if (lanes < 2 || step != lanes || vectors < 2 || vectors > kMostWidths) return {};
+    if (lanes < 2 || step != lanes || vectors < 2 || vectors > kMostWidths || analyzer_.can_prove(all_true)) return {};
     LinearForm left = outer;
     left.scale(-1);
     if (!analyzer_.can_prove(logical_not(all_true))) return Question{all_true, nullptr, nullptr, std::nullopt, true};
     int64_t count = 1;
-    const auto is_more = [&] {  // left > lanes * count
-      LinearForm above = left;
-      above.add_constant(-lanes * count - 1);
-      return analyzer_.can_prove_nonnegative(above);
-    };
-    while (count < vectors && is_more()) ++count;
-    return Question{lt(Expr(lanes * count), to_expr(left)), nullptr, Expr(count), left, true, {}, lanes};
+    const auto is_more = [&] { return lt(Expr(lanes * count), to_expr(left)); };
+    while (count < vectors && analyzer_.can_prove(is_more())) ++count;
+    return Question{is_more(), nullptr, Expr(count), left, true, {}, lanes};
   }
 
   // Of taps that are unrolled, some of which may lie outside of an image of open size: all inside, or a loop that tells
@@ -479,7 +475,8 @@ class Dispatcher : public RangeMutator {
       const bool is_written_along = contains<StoreNode>(loop.body, [&](const StoreNode& store) {
         return std::ranges::any_of(store.indices, [&](const Expr& index) { return uses_var(index, loop.var.get()); });
       });
-      if (open && !is_written_along) found = Question{.predicate = inside, .of_heights = true, .rolled = loop.var};
+      if (open && !is_written_along && !analyzer_.can_prove(inside))
+        found = Question{.predicate = inside, .of_heights = true, .rolled = loop.var};
     });
     return found;
   }

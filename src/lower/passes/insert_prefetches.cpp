@@ -41,7 +41,7 @@ class Spreader : public StmtMutator {
     const auto* loop = s.as<ForNode>();
     if (!loop) return Mutator::rewrite(s);
     const int64_t* extent = as_int(loop->extent);
-    if (!extent && (!is_serial(loop) || uses_inner(loop->extent) || reads_memory(loop->extent))) return s;
+    if (!extent && (!is_serial(loop) || varies(loop->extent))) return s;
     extents_[loop->var.get()] = extent ? *extent : 0;
     if (!is_serial(loop)) return Mutator::rewrite(s);
     const Expr outer_turn = turn_, outer_open = open_turns_;
@@ -61,6 +61,12 @@ class Spreader : public StmtMutator {
  private:
   bool uses_inner(const Expr& e) const {
     return contains<VarNode>(e, [&](const VarNode& v) { return extents_.contains(&v); });
+  }
+
+  // From one turn of the loops inside to the next.
+  bool varies(const Expr& e) const {
+    return uses_inner(e) || reads_memory(e) ||
+           contains<LetNode>(loop_.body, [&](const LetNode& bound) { return uses_var(e, bound.var.get()); });
   }
 
   struct Run {

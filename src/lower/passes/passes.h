@@ -124,13 +124,16 @@ inline constexpr int64_t kLongestSum = 64, kMostBlocks = 16;
 /// so that every copy has constant guards. What cannot be decided in a few copies stays a guard. So do tails of vectors
 /// that the schedule asked to mask or pad, but for `lanes_too`: whole vectors then have a copy without masks.
 ///   kernel(lanes of i0*24 + j < 6625)   →   if i0 < 276: kernel(all lanes) else: kernel(one lane)
+/// Of open extents each number of rows, and of vectors, that a tile can have left is a copy. Unrolled taps that may lie
+/// outside of an image of open size are a loop again at its border. Other straight code under such guards is there
+/// twice: without them, for what lies inside.
 /// Of a guard on serial loops inside, that an integer parameter decides, it is asked outside whether it always holds.
 Func dispatch_micro_kernels(const Func& func, bool lanes_too);
 
 /// A loop annotated `prefetch` = d prefetches, while an iteration runs, what the iteration d later reads, into the
 /// second-level cache. Each dense run of memory that moves on with the loop by at least a cache line is asked for,
-/// evenly over the iterations of the serial loops inside. Operands that are no such run are left alone. Addresses
-/// beyond a buffer's end are harmless.
+/// evenly over the iterations of the serial loops inside, of which there may be an open number. Operands that are no
+/// such run are left alone. Addresses beyond a buffer's end are harmless.
 ///   for i {prefetch = 1}: for k in 512: for r in 6: … A[(i*6 + r)*512 + k] …
 ///   →  for i: for k in 512: prefetch(&A[(i + 1)*6*512 + k*6], 2); …
 /// `prefetch_near` asks the same way, but into the first-level cache, and behind what the iteration does: an unrolled

@@ -61,7 +61,8 @@ Stmt copy_between(const std::string& name, const Buffer& from, const Buffer& to,
     const Var var = make_var("v" + std::to_string(d));
     copy->iters.push_back({var, extents[d], IterKind::kSpatial, nullptr});
     indices.push_back(var);
-    if (*as_int(limits[d]) < *as_int(extents[d])) inside = logical_and(inside, lt(var, limits[d]));
+    if (const int64_t* padded = as_int(extents[d]); padded && *as_int(limits[d]) < *padded)
+      inside = logical_and(inside, lt(var, limits[d]));
   }
   const Expr value = load(from, indices);
   copy->body = store(to, indices, inside ? select(inside, value, constant(0, from->dtype)) : value);
@@ -87,6 +88,11 @@ Result<Applied> apply_pad_einsum(const Schedule& s, const PadEinsumArgs& args) {
   for (size_t i = 0; i < block.iters.size(); ++i) {
     const int64_t* extent = as_int(block.iters[i].extent);
     if (args.padding[i] < 1) return refused(ErrorCode::E202, func, &block, "factor {}", args.padding[i]);
+    if (args.padding[i] == 1) {
+      extents.push_back(block.iters[i].extent);
+      padded.push_back(false);
+      continue;
+    }
     if (!extent) return refused(ErrorCode::E221, func, &block, "of iterator {}", block.iters[i].var->name);
     extents.push_back(Expr((*extent + args.padding[i] - 1) / args.padding[i] * args.padding[i]));
     padded.push_back(*as_int(extents.back()) != *extent);

@@ -19,7 +19,7 @@ namespace fettle {
 ///         E207 the nest is not plain (loops from 0, directly nested, one for each iterator, no predicate)
 ///         E212 no reduction with a neutral init, or the surplus would not be zero · E214 an index is no iterator, an
 ///         iterator to be padded is no index of the output, or a
-///         buffer is read at different places · E221 an extent is not a constant
+///         buffer is read at different places · E221 an extent to be padded is not a constant
 struct PadEinsumArgs {
   BlockRef block;
   std::vector<int64_t> padding;

@@ -96,6 +96,26 @@ func symbolic(A: f32[n, 6], C: f32[n] output, n: i64 in 1..100):
   EXPECT_ERROR(pad_einsum(symbolic, {symbolic.block("C"), {4, 1}}), E221);
 }
 
+// What is not padded may be open.
+TEST(PadEinsum, OfOpenRows) {
+  auto s = schedule_from(R"(
+func product(A: f32[n, 6], B: f32[6, 8], C: f32[n, 8] output, n: i64 in 1..100):
+  for i in n:
+    for j in 8:
+      for k in 6:
+        block C(vi: spatial[n] = i, vj: spatial[8] = j, vk: reduce[6] = k):
+          reads A[vi, vk], B[vk, vj]
+          writes C[vi, vj]
+          init:
+            C[vi, vj] = 0.0
+          C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+)");
+  const auto copies = pad_einsum(s, {s.block("C"), {1, 1, 4}});
+  ASSERT_OK(copies);
+  EXPECT_EQ(copies->size(), 2u);
+  for (const int64_t n : {1, 2, 7, 100}) EXPECT_TRUE(testing::same_result(s.original, s.func(), {n}));
+}
+
 TEST(PadEinsum, OtherErrors) {
   auto s = schedule_from(kTwo);
   const BlockRef t = s.block("T");

@@ -69,7 +69,7 @@ std::optional<TensorProduct> tensor_product(const BlockNode& block, const BlockS
   std::optional<size_t> vector;
   for (size_t i = 0; i < s.n_iters() && !vector; ++i)
     if (!s.reduce[i] && s.extents[i] > 1 && s.store.strides[i] == 1) vector = i;
-  if (!vector) return {};
+  if (!vector || s.open[*vector]) return {};
 
   std::optional<TensorProduct> best;
   double best_work = 0;  // of one instruction
@@ -85,7 +85,9 @@ std::optional<TensorProduct> tensor_product(const BlockNode& block, const BlockS
       if (row.touches(*vector) || !panel.touches(*vector) || !is_plain(s, panel)) continue;
       std::optional<size_t> depth;
       for (size_t i = 0; i < s.n_iters(); ++i) {
-        if (!s.reduce[i] || !panel.touches(i) || !steps_alone(s, row, i) || s.extents[i] * 2 <= form->steps) continue;
+        if (!s.reduce[i] || s.open[i] || !panel.touches(i) || !steps_alone(s, row, i) ||
+            s.extents[i] * 2 <= form->steps)
+          continue;
         if (!depth || (row.strides[i] == 1 && row.strides[*depth] != 1)) depth = i;
       }
       if (!depth || s.extents[*vector] * 2 <= form->lanes) continue;

@@ -50,7 +50,7 @@ struct TensorTiling {
 // What the block is now.
 Result<> TensorTiling::look() {
   FETTLE_TRY(const BlockNode* node, block_node(s, block));
-  const auto found = block_structure(s.func(), *node);
+  const auto found = block_structure(s.func(), *node, Extents::kOpen);
   const auto fits = found ? tensor_product(*node, *found, target) : std::nullopt;
   if (!fits) return fail(ErrorCode::E230, "no tensor intrinsic fits " + name);
   structure = *found;
@@ -150,6 +150,7 @@ Result<> TensorTiling::decide() {
   for (size_t i : outside) p.repeats *= extent(i);
   if (row) {
     p.row_extent = extent(*row);
+    p.open_rows = structure.open[*row];
     if (const int64_t stride = a().strides[*row]; stride != AccessPattern::kIrregular)
       p.row_stride_bytes = std::abs(stride) * a().buffer->dtype.element_bytes();
   }

@@ -24,7 +24,8 @@ namespace fettle {
 inline constexpr int64_t kWinogradOutputs[] = {2, 4};
 
 /// The program's only reduction, by name, if Winograd may pay for it: of 3x3 taps and constant weights, channels last,
-/// of at least 16 channels each way and 4 x 4 pixels. Strides and dilation show when it is replaced.
+/// of at least 16 channels each way and, typically, 4 x 4 pixels. Batch, height and width may be open. Strides and
+/// dilation show when it is replaced.
 std::optional<std::string> winograd_convolution(const Func& func);
 
 /// The blocks that stand for a convolution.
@@ -41,7 +42,7 @@ Result<WinogradParts> replace_by_winograd(Schedule& s, const std::string& convol
 std::optional<WinogradParts> winograd_parts(const Func& func, std::string_view convolution);
 
 /// Heights of a strip in rows of tiles, ascending: what does not divide their number would leave conditions on the
-/// products.
+/// products. Of an open number that is 1 alone.
 std::vector<int64_t> winograd_strips(const Func& func, const WinogradParts& parts);
 
 /// The loops of parts that are placed, none of them parallel.

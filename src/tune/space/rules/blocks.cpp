@@ -25,7 +25,7 @@ Result<> by_part(RuleContext& ctx, BlockRef block, const std::string& rule, cons
 extern constinit const Rule multi_level_tiling_with_intrin_def = {
     "multi_level_tiling_with_intrin",
     [](const RuleContext& ctx, const BlockNode& block) {
-      const auto structure = block.init ? block_structure(ctx.schedule.func(), block) : std::nullopt;
+      const auto structure = block.init ? block_structure(ctx.schedule.func(), block, Extents::kOpen) : std::nullopt;
       return structure && tensor_product(block, *structure, *ctx.target);
     },
     [](RuleContext& ctx, BlockRef block) {

@@ -12,6 +12,7 @@
 #include "schedule/testing.h"
 #include "te/create_func.h"
 #include "te/tensor.h"
+#include "tune/space/open_workloads.h"
 #include "tune/space/space.h"
 
 namespace fettle {
@@ -25,16 +26,18 @@ struct Types {
 constexpr Types kBytes{kU8, kI8, kI32}, kSignedBytes{kI8, kI8, kI32}, kBrain{kBF16, kBF16, kF32};
 
 struct MatmulSpec {
-  int64_t m, n, k;
+  Expr m;
+  int64_t n, k;
   Types types = kBytes;
   bool transpose_a = false, transpose_b = false;
   bool constant = true;
   bool relu = false;
   int64_t batch = 0;
+  std::vector<IntParam> sizes = {};
 };
 
 Func matmul(const MatmulSpec& p) {
-  const auto shape = [&](int64_t x, int64_t y, bool swap) {
+  const auto shape = [&](const Expr& x, const Expr& y, bool swap) {
     std::vector<Expr> extents = {swap ? y : x, swap ? x : y};
     if (p.batch > 0) extents.insert(extents.begin(), Expr(p.batch));
     return extents;
@@ -57,7 +60,7 @@ Func matmul(const MatmulSpec& p) {
       },
       "C");
   const te::FuncOptions options{
-      .input_kinds = {ParamKind::kInput, p.constant ? ParamKind::kConstant : ParamKind::kInput}};
+      .input_kinds = {ParamKind::kInput, p.constant ? ParamKind::kConstant : ParamKind::kInput}, .int_params = p.sizes};
   if (!p.relu) return te::create_func("matmul", {a, b}, {c}, options);
   te::Tensor y = te::compute(
       c.shape(), [&](const Indices& i) { return max(c(i), constant(0, p.types.sum)) + constant(1, p.types.sum); }, "Y");
@@ -65,16 +68,20 @@ Func matmul(const MatmulSpec& p) {
 }
 
 struct ConvSpec {
-  int64_t n = 1, h = 7, w = 9, ic = 8, oc = 16, kernel = 3, stride = 1, padding = 1;
+  Expr n = 1, h = 7, w = 9;
+  int64_t ic = 8, oc = 16, kernel = 3, stride = 1, padding = 1;
   Types types = kBytes;
   bool channels_last = true;
+  std::vector<IntParam> sizes = {};
 };
 
 Func conv(const ConvSpec& p) {
   const auto image = [&](Expr n, Expr c, Expr h, Expr w) {
     return p.channels_last ? std::vector<Expr>{n, h, w, c} : std::vector<Expr>{n, c, h, w};
   };
-  const auto out = [&](int64_t x) { return (x + 2 * p.padding - p.kernel) / p.stride + 1; };
+  const auto out = [&](const Expr& x) {
+    return simplify(floordiv(x + (2 * p.padding - p.kernel), Expr(p.stride)) + 1);
+  };
   te::Tensor x = te::placeholder(image(p.n, p.ic, p.h, p.w), p.types.a, "X");
   te::Tensor w = te::placeholder({p.oc, p.ic, p.kernel, p.kernel}, p.types.b, "W");
   te::Tensor padded = x;
@@ -92,7 +99,8 @@ Func conv(const ConvSpec& p) {
                        {c, kh, kw});
       },
       "O");
-  return te::create_func("conv", {x, w}, {o}, {.input_kinds = {ParamKind::kInput, ParamKind::kConstant}});
+  return te::create_func("conv", {x, w}, {o},
+                         {.input_kinds = {ParamKind::kInput, ParamKind::kConstant}, .int_params = p.sizes});
 }
 
 // A machine like the one of the psABI's level, with what the intrinsics need.
@@ -126,8 +134,9 @@ std::vector<std::byte> content(const LocalKernel& kernel, int param, std::mt1993
   return bytes;
 }
 
-std::vector<std::byte> result_of(const Func& func, const Target& target, bool plain) {
-  auto kernel = LocalKernel::build(func, target, {.plain = plain});
+std::vector<std::byte> result_of(const Func& func, const Target& target, bool plain,
+                                 const std::vector<int64_t>& sizes = {}) {
+  auto kernel = LocalKernel::build(func, target, {.ints = sizes, .plain = plain});
   EXPECT_TRUE(kernel) << testing::error_text(kernel.error());
   if (!kernel) return {};
   std::mt19937 random(11);
@@ -209,6 +218,38 @@ TEST(MultiLevelTilingWithIntrin, Convolution) {
   expect_tensorized(conv({.ic = 3, .oc = 20}), vnni(), "vpdpbusd_512");
   expect_tensorized(conv({.n = 2, .ic = 6, .oc = 18, .kernel = 1, .padding = 0, .types = kBrain}), vnni(),
                     "vdpbf16ps_512");
+}
+
+// One kernel for any number of rows.
+TEST(MultiLevelTilingWithIntrin, OpenRows) {
+  const IntParam n = testing::size("n", 1, 128, 1, 64);
+  for (const Types& types : {kBytes, kSignedBytes, kBrain})
+    for (const int64_t depth : {32, 30}) {
+      const auto of = [&](const Expr& m, const std::vector<IntParam>& sizes) {
+        return matmul({.m = m, .n = 40, .k = depth, .types = types, .relu = true, .sizes = sizes});
+      };
+      const auto s = default_schedule(of(n.var, {n}), vnni(), 1);
+      ASSERT_OK(s);
+      EXPECT_NE(to_text(s->func()).find("tensorize = "), std::string::npos) << to_text(s->func());
+      EXPECT_OK(verify(s->func(), *vnni()));
+      if (!has_all(*vnni())) continue;
+      for (const int64_t rows : {1, 2, 3, 7, 8, 13, 16, 17, 31, 64, 100})
+        EXPECT_EQ(result_of(s->func(), *vnni(), false, {rows}), result_of(of(rows, {}), *vnni(), true)) << rows;
+    }
+}
+
+// Of an image's pixels, too.
+TEST(MultiLevelTilingWithIntrin, OpenImages) {
+  const std::vector<IntParam> sizes = {testing::size("h", 1, 128, 1, 16), testing::size("w", 1, 128, 1, 16)};
+  const auto of = [&](const Expr& h, const Expr& w, const std::vector<IntParam>& open) {
+    return conv({.h = h, .w = w, .ic = 16, .oc = 32, .kernel = 1, .padding = 0, .sizes = open});
+  };
+  const auto s = default_schedule(of(sizes[0].var, sizes[1].var, sizes), vnni(), 1);
+  ASSERT_OK(s);
+  EXPECT_NE(to_text(s->func()).find("tensorize = "), std::string::npos) << to_text(s->func());
+  if (!has_all(*vnni())) return;
+  for (const auto& [h, w] : {std::pair<int64_t, int64_t>{1, 1}, {2, 17}, {13, 7}, {31, 8}, {3, 64}})
+    EXPECT_EQ(result_of(s->func(), *vnni(), false, {h, w}), result_of(of(h, w, {}), *vnni(), true)) << h << " " << w;
 }
 
 TEST(MultiLevelTilingWithIntrin, OtherMachines) {
