@@ -91,6 +91,17 @@ void expect_correct(GraphMaker& m) {
   }
 }
 
+/// One run, compared.
+void expect_runs(const GraphMaker& m, const CompiledModel& compiled) {
+  auto model = compiled.instantiate();
+  ASSERT_TRUE(model.has_value()) << model.error().to_string();
+  const auto inputs = random_inputs(*model, 3);
+  ASSERT_TRUE(inputs.has_value());
+  const auto outputs = model->run(*inputs);
+  ASSERT_TRUE(outputs.has_value()) << outputs.error().to_string();
+  expect_close(reference(m.graph, *inputs), *outputs);
+}
+
 // A class token before rows of patches, as vision transformers have it: a constant is copied into its part.
 TEST(CompileModel, ConstantsBesideWhatIsComputed) {
   GraphMaker m;
@@ -121,13 +132,7 @@ TEST(CompileModel, FusedConvolutions) {
       ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
       // What is made channels last is copied to the model's layout.
       EXPECT_EQ(compiled->tasks().size(), 3 - fused.size() + (layout == ImageLayout::kChannelsLast ? 1 : 0));
-      auto model = compiled->instantiate();
-      ASSERT_TRUE(model.has_value()) << model.error().to_string();
-      const auto inputs = random_inputs(*model, 3);
-      ASSERT_TRUE(inputs.has_value());
-      const auto outputs = model->run(*inputs);
-      ASSERT_TRUE(outputs.has_value()) << outputs.error().to_string();
-      expect_close(reference(m.graph, *inputs), *outputs);
+      expect_runs(m, *compiled);
     }
 }
 
@@ -187,6 +192,28 @@ TEST(CompileModel, AttentionThroughViews) {
   Value* mixed = m.node("Transpose", {m.node("MatMul", {weights, part(2)})}, with_ints("perm", {0, 2, 1, 3}));
   m.graph.add_output("y", m.node("Reshape", {mixed}, with_ints("shape", {1, 10, 24})));
   expect_correct(m);
+}
+
+// Two groups of two heads, whose queries are the last of the keys: one kernel, and one where products stand alone.
+TEST(CompileModel, CausalAttentionOfGroups) {
+  GraphMaker m;
+  Value *q = m.input("q", {1, 2, 2, 70, 16}), *k = m.input("k", {1, 2, 1, 300, 16}),
+        *v = m.input("v", {1, 2, 1, 300, 8});
+  Value* turned = m.node("Transpose", {k}, with_ints("perm", {0, 1, 2, 4, 3}));
+  Value* scores = m.node("Mul", {m.node("MatMul", {q, turned}), m.constant("scale", {}, 0.25)});
+  Value* masked = m.node("CausalMask", {scores}, with_ints("offset", {230}));
+  Attrs last;
+  last.set("axis", int64_t{-1});
+  m.graph.add_output("y", m.node("MatMul", {m.node("Softmax", {masked}, last), v}));
+  m.graph.sort();
+  for (const std::vector<int>& fused : {std::vector<int>{}, std::vector<int>{0}}) {
+    CompileOptions options = host_options(2);
+    options.fused = fused;
+    const auto compiled = compile_model(m.graph, options);
+    ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
+    EXPECT_EQ(compiled->tasks().size(), fused.empty() ? 3u : 1u);
+    expect_runs(m, *compiled);
+  }
 }
 
 TEST(CompileModel, NormsAndPooling) {

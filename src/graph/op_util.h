@@ -38,6 +38,9 @@ Result<> check_rank(const Node& node, size_t i, int least, int most = INT_MAX);
 /// Inputs from `first` on are of one element type. E605.
 Result<> check_same_dtype(const Node& node, size_t first = 0, size_t last = SIZE_MAX);
 
+/// The input, which may be missing, has this type as far as can be told; what cannot is noted. E605, with its name.
+Result<> check_type(const Node& node, const Value* input, std::string_view name, const TensorType& wanted);
+
 // --- dims ---------------------------------------------------------------------------------------------------------
 
 /// Whether the extent may be a multiple of n.
@@ -217,6 +220,9 @@ constexpr OpDef define(FusionKind fusion, std::string_view name, InputCount inpu
 
 inline bool always(const Node&) { return true; }
 inline bool has_one_input(const Node& node) { return node.inputs.size() == 1; }
+
+/// The rule of an operator that is lowered before types are inferred.
+inline Types not_lowered(const Node& node) { return bad_types(node, "it was not lowered"); }
 
 // Elementwise functions of one tensor.
 using UnaryElement = Expr (*)(const Node& node, const Expr& x);

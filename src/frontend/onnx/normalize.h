@@ -18,7 +18,7 @@ struct ModelNode {
   std::vector<std::string> outputs;  // empty: not used
 };
 
-/// Of an operator that only older opsets have, the one that it became; else the same name.
+/// The operator that this one, of an older opset or of another domain, is a form of; or itself.
 std::string_view newest_name(std::string_view op);
 
 /// Rewrites the node into the newest opset's form, where attributes may stand for the inputs that replaced them (the

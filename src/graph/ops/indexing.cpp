@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "graph/op_util.h"
+#include "graph/passes/lowering.h"
 #include "graph/view.h"
 
 namespace fettle {
@@ -558,8 +558,9 @@ Types cumulative_type(const Node& node) {
 // Step by step along the axis, which a scan has in front.
 using Term = std::function<Expr(const Expr& step, const Indices& others)>;
 
-/// [steps, others…]: the sums of the terms up to each step, one after the other.
-te::Tensor sums_in_turn(const Dim& steps, const std::vector<Expr>& others, const Term& term, const std::string& name) {
+/// [steps, others…]: the sums (or products) of the terms up to each step, one after the other.
+te::Tensor sums_in_turn(const Dim& steps, const std::vector<Expr>& others, const Term& term, const std::string& name,
+                        Expr (*combine)(Expr, Expr) = operator+) {
   // A scan has a first step, even where there are none.
   const Dim least = max(steps, 1);
   const auto first = [&](const std::vector<Var>& vars) -> te::Body {
@@ -570,7 +571,7 @@ te::Tensor sums_in_turn(const Dim& steps, const std::vector<Expr>& others, const
   return te::scan(
       size_expr(least), others, first,
       [&](const std::vector<te::Tensor>& state, const Expr& t, const std::vector<Var>& vars) -> te::Body {
-        return state[0](with_inserted(to_indices(vars), 0, t - Expr(1))) + term(t, to_indices(vars));
+        return combine(state[0](with_inserted(to_indices(vars), 0, t - Expr(1))), term(t, to_indices(vars)));
       },
       name)[0];
 }
@@ -603,21 +604,70 @@ Term running_sums(const Dim& steps, const std::vector<Expr>& others, DType dtype
   };
 }
 
-Tensors cumulative_sum(const Node& node, std::span<const te::Tensor> in) {
+template <bool Product>
+Tensors cumulative(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const auto given, int_param(node, 1, "axis"));
   FETTLE_TRY(const int64_t axis, positive_axis(node, *given, in[0].rank()));
   const bool exclusive = node.attrs.get_int("exclusive", 0) != 0, reverse = node.attrs.get_int("reverse", 0) != 0;
   const Dim& steps = shape_of(node, 0)[static_cast<size_t>(axis)];
-  const Expr nothing = constant(0, in[0].dtype());
+  const Expr nothing = constant(Product ? 1 : 0, in[0].dtype());
   if (steps == Dim(0)) return one(map_output(node, [&](const Indices&) { return nothing; }));
   const auto place = [&](const Expr& step) { return reverse ? size_expr(steps) - Expr(1) - step : step; };
   const auto term = [&](const Expr& step, const Indices& vars) {
     const Indices at = with_inserted(vars, axis, place(exclusive ? max(step - Expr(1), Expr(0)) : step));
     return exclusive ? select(lt(Expr(0), step), in[0](at), nothing) : in[0](at);
   };
-  const Term sums = running_sums(steps, without(in[0].shape(), axis), in[0].dtype(), term, tensor_name(node));
+  const std::vector<Expr> others = without(in[0].shape(), axis);
+  Term sums;
+  if (Product) {
+    const te::Tensor products = sums_in_turn(steps, others, term, tensor_name(node), operator*);
+    sums = [products](const Expr& step, const Indices& at) { return products(with_inserted(at, 0, step)); };
+  } else {
+    sums = running_sums(steps, others, in[0].dtype(), term, tensor_name(node));
+  }
   return one(
       map_output(node, [&](const Indices& i) { return sums(place(i[static_cast<size_t>(axis)]), without(i, axis)); }));
+}
+
+// --- ReverseSequence: of each batch, the first `lengths[batch]` steps backwards
+
+Types reverse_type(const Node& node) {
+  FETTLE_TRY_VOID(check_rank(node, 0, 2));
+  FETTLE_TRY_VOID(check_rank(node, 1, 1, 1));
+  const int64_t batch = node.attrs.get_int("batch_axis", 1), time = node.attrs.get_int("time_axis", 0);
+  if (batch + time != 1 || batch * time != 0)
+    return bad_attribute(node, fmt::format("batch_axis {} and time_axis {} are not 0 and 1", batch, time));
+  FETTLE_TRY_VOID(common_dim(node, shape_of(node, 0)[static_cast<size_t>(batch)], shape_of(node, 1)[0], "batches"));
+  return same_type(node);
+}
+Tensors reverse_sequence(const Node& node, std::span<const te::Tensor> in) {
+  const auto batch = static_cast<size_t>(node.attrs.get_int("batch_axis", 1));
+  const size_t time = 1 - batch;
+  return one(map_output(node, [&](const Indices& i) {
+    const Expr length = min(cast(kI64, in[1](i[batch])), in[0].dim(static_cast<int>(time)));
+    const Expr t = i[time];
+    return in[0](with_replaced(i, static_cast<int64_t>(time), select(lt(t, length), length - Expr(1) - t, t)));
+  }));
+}
+
+// --- CenterCropPad: what is too large loses on both sides, what is too small gets zeros there; the larger half behind
+
+Result<std::vector<Value*>> center_crop_pad(passes::Lowering& g, const Node& node) {
+  FETTLE_TRY(const auto wanted, dims_param(node, 1, "shape"));
+  const Shape& shape = shape_of(node, 0);
+  const auto axes = node.attrs.get_ints("axes", first_numbers(shape.size()));
+  if (!wanted || wanted->size() != axes.size()) return bad_attribute(node, "shape and axes differ in length");
+  Shape before, after;
+  std::vector<int64_t> places;
+  for (size_t k = 0; k < axes.size(); ++k) {
+    FETTLE_TRY(const int64_t axis, positive_axis(node, axes[k], std::ssize(shape)));
+    const Dim extent = shape[static_cast<size_t>(axis)], more = (*wanted)[k] - extent;
+    const Dim padded = floordiv(max(more, 0), 2), cropped = floordiv(max(0 - more, 0), 2);
+    places.push_back(axis);
+    before.push_back(padded - cropped);
+    after.push_back(more - before.back());
+  }
+  return std::vector{g("Pad", {node.inputs[0]}, {{{"pads", dims_attr(joined(before, after))}, {"axes", places}}})};
 }
 
 constexpr ParamInput slice_params[] = {
@@ -626,6 +676,7 @@ constexpr ParamInput pad_params[] = {{1, "pads", kDims}, {2, "value", kFloat}, {
 constexpr ParamInput split_params[] = {{1, "split", kDims}};
 constexpr ParamInput shape_params[] = {{1, "shape", kDims}};
 constexpr ParamInput repeats_params[] = {{1, "repeats", kDims}};
+constexpr ParamInput crop_params[] = {{1, "shape", kDims}};
 constexpr ParamInput k_params[] = {{1, "k", kInt}};
 constexpr ParamInput axis_params[] = {{1, "axis", kInt}};
 constexpr OpDef moves(std::string_view name, InputCount inputs, Infer infer, Compute compute, OpDef traits = {}) {
@@ -649,7 +700,10 @@ constexpr OpDef defs[] = {
     moves("DepthToSpace", 1, depth_to_space_type, depth_to_space, {.maps_pixels = always}),
     moves("SpaceToDepth", 1, space_to_depth_type, space_to_depth),
     moves("Trilu", {1, 2}, trilu_type, trilu, {.params = k_params}),
-    define(kReduction, "CumSum", {1, 2}, cumulative_type, cumulative_sum, {.params = axis_params}),
+    moves("ReverseSequence", 2, reverse_type, reverse_sequence),
+    passes::composite<center_crop_pad>("CenterCropPad", 2, 1, crop_params),
+    define(kReduction, "CumSum", {1, 2}, cumulative_type, cumulative<false>, {.params = axis_params}),
+    define(kReduction, "CumProd", {1, 2}, cumulative_type, cumulative<true>, {.params = axis_params}),
 };
 
 }  // namespace
