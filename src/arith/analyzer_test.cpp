@@ -110,6 +110,17 @@ TEST_F(Loops, SymbolicExtents) {
   EXPECT_TRUE(a.can_prove(lt(Expr(o) * 16 + in, m)));
 }
 
+// Products of large sizes: nothing is told by what is beyond the integers.
+TEST_F(Loops, ProductsOfSizesWithoutEnd) {
+  const Var p = make_var("p"), sizes[] = {make_var("n0"), make_var("n1"), make_var("n2")};
+  for (const Var& n : sizes) a.bind_range(n, {0, int64_t{1} << 40}, make_modular(1, 0));
+  const Expr all = Expr(sizes[0]) * Expr(sizes[1]) * Expr(sizes[2]);
+  const auto scope = a.assume(le(0, Expr(p)));
+  EXPECT_FALSE(a.can_prove(le(all, Expr(p))));
+  EXPECT_FALSE(a.can_prove(lt(Expr(p), all)));
+  EXPECT_EQ(to_text(a.simplify(lt(Expr(p), all))), "p < n0 * n1 * n2");
+}
+
 TEST_F(Loops, TailsOfSplit) {
   // guard
   const Var i0 = loop("i0", 4), i1 = loop("i1", 32);

@@ -19,6 +19,20 @@ bool has_factor(const Expr& term, const VarNode* var, Expr* others) {
   return true;
 }
 
+// The largest coefficient, the constant's too.
+int64_t largest(const LinearForm& form) {
+  const auto size = [](int64_t x) { return x == INT64_MIN ? INT64_MAX : std::abs(x); };
+  int64_t most = size(form.constant);
+  for (const LinearTerm& t : form.terms) most = std::max(most, size(t.coeff));
+  return most;
+}
+// Whether a multiple, or the product of two forms, is certainly what it is without an end of the integers.
+bool fits(const LinearForm& form, int64_t by) {
+  constexpr int64_t kMost = int64_t{1} << 60;
+  int64_t product;
+  return !__builtin_mul_overflow(largest(form), by, &product) && product <= kMost;
+}
+
 }  // namespace
 
 bool Simplifier::prove(const Expr& condition) {
@@ -113,6 +127,7 @@ bool Simplifier::prove_by_constraints(const LinearForm& form, int depth) {
       const int64_t coeff = form.coeff_of(t.expr);
       if (coeff == 0 || (coeff > 0) != (t.coeff > 0)) continue;
       const int64_t g = std::gcd(coeff, t.coeff);
+      if (!fits(form, std::abs(t.coeff) / g) || !fits(constraint, std::abs(coeff) / g)) continue;
       LinearForm rest = form;  // (|t| / g) form - (|coeff| / g) c
       rest.scale(std::abs(t.coeff) / g);
       rest.add(constraint, -(std::abs(coeff) / g));
@@ -204,7 +219,9 @@ bool Simplifier::prove_by_bounds_of_variables(const LinearForm& form, int depth)
     const int64_t end = rising ? facts.range.min : facts.range.max;
     if (!detail::is_inf(end)) bounds.emplace_back(end);
     for (const LinearForm& bound : bounds) {
-      LinearForm value = multiply(slope, linear(a_.to_expr(bound)));
+      const LinearForm end_value = linear(a_.to_expr(bound));
+      if (!fits(slope, largest(end_value))) continue;
+      LinearForm value = multiply(slope, end_value);
       value.add(rest);
       recombine(value);
       if (prove_step(value, depth + 1)) return true;
@@ -221,6 +238,7 @@ bool Simplifier::prove_by_division_bounds(const LinearForm& form, int depth) {
     if (!n) continue;
     const int64_t* d = as_int(n->b);
     if (!d || *d <= 0 || *d > (int64_t{1} << 31)) continue;
+    if (!fits(form, *d)) continue;
     LinearForm next = form;
     if (n->op == BinaryOp::kFloorDiv) {
       next.add_term(t.expr, -t.coeff);

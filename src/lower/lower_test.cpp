@@ -616,6 +616,20 @@ TEST(TightenLoops, GuardsBecomeBounds) {
 }
 
 // 2^60 rewrites would not end.
+// What the loop writes is asked in each iteration, whether or not it counts them.
+TEST(TightenLoops, GuardsOfWhatChangesStay) {
+  const auto func = parse_func(R"(lowered func f(A: i64[64] output, n: i64 in 1..64):
+  for i in n:
+    if A[0] < 5:
+      A[0] = A[0] + 1
+  for i in n:
+    if i < A[1]:
+      A[1] = A[1] - 1
+)");
+  ASSERT_TRUE(func.has_value()) << func.error().to_string();
+  EXPECT_TRUE(structural_equal(tighten_loops((*func)->body, (*func)->int_params), (*func)->body));
+}
+
 TEST(TightenLoops, ChoicesInChoicesAreRewrittenOnce) {
   const Buffer a = make_buffer("A", {100});
   const Var i = make_var("i");

@@ -91,6 +91,8 @@ class Selection {
       std::rotate(perm.begin(), perm.begin() + axis, perm.begin() + axis + 1);
       rows = nodes_.value("Flatten", "rows", {axis == 0 ? x : nodes_.transposed(x, perm)}, {{"axis", int64_t{1}}});
     }
+    if (x->dtype() == kBool)
+      rows = nodes_.value("Cast", "numbers", {rows}, {{"to", int64_t{2}}});  // u8, which has an order
     add_all("BoundedUnique", {rows}, 4, 0, {{"sorted", node_.attrs.get_int("sorted", 1)}});
     Value* first = part("first", 0);
     replace(0, nodes_.value("Gather", "values", {source, first}, {{"axis", axis}}));

@@ -51,6 +51,14 @@ bool solve(const Expr& conjunct, const Var& v, Bounds& bounds) {
   return true;
 }
 
+// Whether it reads what the statement may write: then it may come out otherwise at each place.
+bool reads_what_changes(const Expr& e, const Stmt& s) {
+  return contains<LoadNode>(e, [&](const LoadNode& read) {
+    const auto is_it = [&](const auto& access) { return access.buffer == read.buffer; };
+    return contains<StoreNode>(s, is_it) || contains<AddressNode>(s, is_it);
+  });
+}
+
 class Tightener : public StmtMutator {
  public:
   explicit Tightener(const std::vector<IntParam>& int_params) {
@@ -114,6 +122,10 @@ class Tightener : public StmtMutator {
       const bool serial = loop->loop_kind == ForKind::kSerial;
       const bool fixed = loop->loop_kind == ForKind::kUnrolled || loop->loop_kind == ForKind::kVectorized;
       for (const Expr& conjunct : parts) {
+        if (reads_what_changes(conjunct, body)) {
+          inside.push_back(conjunct);
+          continue;
+        }
         if (!uses_var(conjunct, loop->var.get())) {
           outside.push_back(conjunct);
           continue;

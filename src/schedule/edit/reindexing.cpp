@@ -5,6 +5,7 @@
 #include "analysis/dependence.h"
 #include "arith/affine_map.h"
 #include "ir/compare.h"
+#include "schedule/dataflow/bound_names.h"
 #include "schedule/dataflow/overwriting.h"
 #include "schedule/dataflow/plain_nest.h"
 #include "schedule/edit/inlining.h"
@@ -50,6 +51,9 @@ Result<std::vector<Expr>> only_access(const Func& func, const BlockNode& block, 
     if (!structural_equal(access, found.front()))
       return refuse(fmt::format("it accesses {} at different places", buffer->name));
   if (found.empty()) return refuse(fmt::format("it does not access {}", buffer->name));
+  for (const Expr& index : found.front())
+    if (uses_bound_in(block.body, index))
+      return refuse(fmt::format("an index of {} has a name of its own statements", buffer->name));
   return found.front();
 }
 

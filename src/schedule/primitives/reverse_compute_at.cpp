@@ -5,6 +5,7 @@
 #include "analysis/sites.h"
 #include "arith/affine_map.h"
 #include "base/checks.h"
+#include "schedule/dataflow/bound_names.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/placement.h"
 #include "schedule/edit/steps.h"
@@ -57,7 +58,10 @@ Result<std::vector<Source>> find_sources(const Schedule& s, const Move& move) {
     source.outer.assign(around.begin(), split);
     source.inner.assign(split, around.end());
     const auto stores = stores_of(source.producer->body, source.buffer.get());
-    if (stores.empty() || !blocks_under(source.producer->body).empty()) return not_covered(s, move, source.buffer);
+    const auto is_named_inside = [&](const Expr& index) { return uses_bound_in(source.producer->body, index); };
+    if (stores.empty() || !blocks_under(source.producer->body).empty() ||
+        std::ranges::any_of(stores.front(), is_named_inside))
+      return not_covered(s, move, source.buffer);
     const std::vector<Expr> written = canonical_indices(stores.front(), source.producer->iters);
     for (const Stmt& part : {move.block->init, move.block->body})
       for (const auto& read : loads_of(part, source.buffer.get()))

@@ -268,5 +268,31 @@ TEST(ReverseComputeAt, E215OverwrittenInBetween) {
   EXPECT_ERROR(reverse_compute_at(s, {s.block("C"), (*loops)[0]}), E215);
 }
 
+// Where a scatter has written, data say: nothing can follow it element by element.
+TEST(ReverseComputeAt, WhatAScatterHasWrittenIsNotKnown) {
+  auto s = schedule_from(R"(func main(I: i64[5], A: f32[5], B: f32[5] output):
+  alloc T: f32[5]
+  for i in 5:
+    block T_init(vi: spatial[5] = i):
+      writes T[vi]
+      T[vi] = 0.0
+  for i in 5:
+    block T(vi: scan[5] = i):
+      reads I[vi], A[vi], T[0 +: 5]
+      writes T[0 +: 5]
+      let place = I[vi]
+      if 0 <= place && place < 5:
+        T[place] = A[vi] - T[place]
+  for i in 5:
+    block B(vi: spatial[5] = i):
+      reads T[vi]
+      writes B[vi]
+      B[vi] = T[vi] + 1.0
+)");
+  const auto loops = get_loops(s, {s.block("T")});
+  ASSERT_OK(loops);
+  EXPECT_ERROR(reverse_compute_at(s, {s.block("B"), loops->front()}), E216);
+}
+
 }  // namespace
 }  // namespace fettle
