@@ -95,6 +95,8 @@ Result<> normalize(ModelNode& node, int opset) {
     return dropout(node);
   else if (node.op == "Upsample")
     return upsample(node);
+  else if (node.op == "Scatter")
+    node.op = newest_name(node.op);
   else if (node.op == "Resize" && opset < 11) {
     resize_asymmetric(node);
     if (node.inputs.size() == 2) node.inputs = {node.inputs[0], nullptr, node.inputs[1]};
@@ -108,6 +110,8 @@ Result<> normalize(ModelNode& node, int opset) {
     node.attrs.set("coordinate_transformation_mode", std::string("output_half_pixel"));
   } else if (node.op == "DFT" && opset < 20) {
     if (!node.attrs.has("axis")) node.attrs.set("axis", int64_t{1});
+  } else if (node.op == "Attention" && opset < 24) {
+    node.attrs.set("whole_mask", int64_t{1});  // its extents are those of the scores, or 1
   } else if (node.op == "GroupNormalization" && opset < 21) {
     node.attrs.set("per_group", int64_t{1});  // scale and bias have one element a group
   }

@@ -129,29 +129,6 @@ Tensors max_pool_places(const Node& node, std::span<const te::Tensor> in) {
   return std::vector{values[0], place};
 }
 
-// MaxUnpool(x, places, shape): zeros, and each element at its place. Where a larger shape is asked for, what strides
-// and kernel give lies in its first corner.
-Result<std::vector<Value*>> max_unpool(passes::Lowering& g, const Node& node) {
-  FETTLE_TRY_VOID(check_rank(node, 0, 3));
-  FETTLE_TRY(const auto stated, dims_param(node, 2, "output_shape"));
-  const Shape& x = shape_of(node, 0);
-  const size_t n = x.size() - 2;
-  FETTLE_TRY(const auto kernel, read_list(node, "kernel_shape", n, 1, 1));
-  FETTLE_TRY(const auto strides, read_list(node, "strides", n, 1, 1));
-  FETTLE_TRY(const auto pads, read_list(node, "pads", 2 * n, 0, 0));
-  Shape shape{x[0], x[1]};
-  for (size_t d = 0; d < n; ++d) shape.push_back((x[d + 2] - 1) * strides[d] - pads[d] - pads[n + d] + kernel[d]);
-  Value* zeros = g("Expand", {g.number(0, dtype_of(node, 0))}, {{{"shape", dims_attr({element_count(shape)})}}});
-  const Shape flat{element_count(x)};
-  Value* y = g("ScatterElements", {zeros, g.reshape(node.inputs[1], flat), g.reshape(node.inputs[0], flat)});
-  y = g.reshape(y, shape);
-  if (!stated) return std::vector{y};
-  if (stated->size() != shape.size()) return bad_attribute(node, "output_shape has the wrong length");
-  Shape pad(shape.size(), Dim(0));
-  for (size_t d = 0; d < shape.size(); ++d) pad.push_back((*stated)[d] - shape[d]);
-  return std::vector{g("Pad", {y}, {{{"pads", dims_attr(std::move(pad))}}})};
-}
-
 // --- LpPool, GlobalLpPool: (Σ |x|^p)^(1/p)
 
 Result<int64_t> norm_of(const Node& node) {
@@ -253,7 +230,6 @@ constexpr OpDef pooling(std::string_view name, ImageWork image, Infer infer, Com
   return define(kReduction, name, 1, infer, compute, {.image = image});
 }
 
-constexpr ParamInput unpool_params[] = {{2, "output_shape", kDims}};
 constexpr ParamInput col2im_params[] = {{1, "image_shape", kDims}, {2, "block_shape", kInts}};
 constexpr OpDef defs[] = {
     pooling("MaxPool", ImageWork::kPooling, pool_type, max_pool),
@@ -261,7 +237,6 @@ constexpr OpDef defs[] = {
     pooling("GlobalMaxPool", ImageWork::kGlobalPooling, global_type, global_max),
     pooling("GlobalAveragePool", ImageWork::kGlobalPooling, global_type, global_average),
     define(kReduction, "MaxPoolWithIndices", 1, max_pool_places_type, max_pool_places, {.n_outputs = 2}),
-    passes::composite<max_unpool>("MaxUnpool", {2, 3}, 1, unpool_params),
     define(kReduction, "LpPool", 1, lp_pool_type, lp_pool),
     define(kReduction, "GlobalLpPool", 1, global_lp_type, global_lp),
     define(kReduction, "Col2Im", {1, 3}, col2im_type, col2im, {.params = col2im_params}),

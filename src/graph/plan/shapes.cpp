@@ -165,6 +165,11 @@ class PairFinder {
           look(n->value);
         }
         if (const auto* n = s.as<LetNode>()) look(n->value);
+        if (const auto* n = s.as<WhileNode>()) look(n->condition);
+        if (const auto* n = s.as<ForNode>()) {
+          look(n->min);
+          look(n->extent);
+        }
         if (const auto* n = s.as<IfNode>()) look(n->condition);
         return true;
       });

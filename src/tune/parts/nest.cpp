@@ -92,9 +92,22 @@ Result<> in_lanes_of_states(Making& m, BlockRef ref, const BlockNode& block, con
   return m.in_parallel(order);
 }
 
-// Where memory decides what is read (rows that are gathered): lanes along what is written, if its last loop is that.
+// The one store of a block, under names and conditions of its own.
+const StoreNode* guarded_store(const BlockNode& block) {
+  for (const Stmt* s = &block.body;;) {
+    if (const auto* n = s->as<LetNode>())
+      s = &n->body;
+    else if (const auto* n = s->as<IfNode>(); n && !n->else_body)
+      s = &n->then_body;
+    else
+      return s->as<StoreNode>();
+  }
+}
+
+// Where memory decides what is read or written (rows that are gathered, or scattered): lanes along what is written, if
+// its last loop is that.
 Result<> in_lanes_of_last(Making& m, const BlockNode& block, const Loops& loops) {
-  const StoreNode* store = single_store(block);
+  const StoreNode* store = guarded_store(block);
   if (!store || block.init || loops.size() < 2) return fail(ErrorCode::E230, block.name + " has no loop for lanes");
   Schedule& s = m.s;
   const int64_t lanes = m.lanes(store->buffer->dtype);
