@@ -41,7 +41,7 @@ def _bits(array):
     """As the module takes it: types that the buffer protocol does not know as integers of their width."""
     if array.dtype.name in _NARROW:
         return array.astype(_NARROW[array.dtype.name])
-    if array.dtype.kind == "V" or array.dtype.name == "bfloat16":
+    if array.dtype.kind == "V" or array.dtype.name.startswith(("bfloat", "float8", "float4")):
         return array.view(numpy.uint16 if array.dtype.itemsize == 2 else numpy.uint8)
     return array
 
