@@ -26,16 +26,23 @@ def aligned(array):
 
 
 def _numpy_dtype(name):
-    if isinstance(name, str) and name == "bfloat16":
+    try:
+        return numpy.dtype(name)
+    except TypeError:  # bfloat16, int4, float8_e4m3fn, …
         import ml_dtypes
-        return numpy.dtype(ml_dtypes.bfloat16)
-    return numpy.dtype(name)
+        return numpy.dtype(getattr(ml_dtypes, name))
+
+
+# Integers of less than a byte: models have their values in bytes, ml_dtypes only the low bits.
+_NARROW = {"int4": numpy.int8, "int2": numpy.int8, "uint4": numpy.uint8, "uint2": numpy.uint8}
 
 
 def _bits(array):
     """As the module takes it: types that the buffer protocol does not know as integers of their width."""
-    if array.dtype.kind == "V" or array.dtype.name == "bfloat16":
-        return array.view(numpy.uint16)
+    if array.dtype.name in _NARROW:
+        return array.astype(_NARROW[array.dtype.name])
+    if array.dtype.kind == "V" or array.dtype.name.startswith(("bfloat", "float8", "float4")):
+        return array.view(numpy.uint16 if array.dtype.itemsize == 2 else numpy.uint8)
     return array
 
 

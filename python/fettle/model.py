@@ -3,7 +3,7 @@
 import numpy
 
 from . import _fettle
-from .kernel import _bits, _numpy_dtype
+from .kernel import _NARROW, _bits, _numpy_dtype
 
 
 def _given(arrays):
@@ -18,6 +18,8 @@ def _given(arrays):
 
 
 def _array(dtype, shape, data):
+    if dtype in _NARROW:
+        return numpy.frombuffer(data, _NARROW[dtype]).reshape(shape).astype(_numpy_dtype(dtype))
     return numpy.frombuffer(data, _numpy_dtype(dtype)).reshape(shape)
 
 

@@ -99,6 +99,30 @@ class Models(unittest.TestCase):
         self.refused("E705", "the model has no state 'cache'", context.set_state, "cache", numpy.zeros(1))
         context.reset_states()
 
+    def test_types_of_less_than_a_byte(self):
+        import ml_dtypes
+        values = numpy.float32([-9, -1, -0.3, 2.5, 7, 300])
+        types = {22: "int4", 25: "uint2", 17: "float8_e4m3fn", 19: "float8_e5m2", 23: "float4_e2m1fn"}
+        for number, name in types.items():
+            narrow = numpy.dtype(getattr(ml_dtypes, name))
+            nodes = [helper.make_node("Cast", ["x"], ["y"], to=number), helper.make_node("Cast", ["n"], ["z"], to=1)]
+            graph = helper.make_graph(
+                nodes, "casts",
+                [helper.make_tensor_value_info("x", 1, [6]), helper.make_tensor_value_info("n", number, [6])],
+                [helper.make_tensor_value_info("y", number, [6]), helper.make_tensor_value_info("z", 1, [6])])
+            path = os.path.join(self.folder.name, name + ".onnx")
+            onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)]), path)
+            given = (numpy.arange(6) - 3 if name[0] == "i" else numpy.arange(6) % 4).astype(narrow)
+            results = fettle.Model(path, threads=1).run(x=values, n=given)
+            self.assertEqual(results["y"].dtype, narrow)
+            if name[:5] == "float":
+                limit = float(ml_dtypes.finfo(narrow).max)
+                want = numpy.clip(values, -limit, limit).astype(narrow)
+            else:
+                want = values.astype(numpy.int32).astype(narrow)
+            self.assertEqual(results["y"].tolist(), want.tolist(), name)
+            self.assertEqual(results["z"].tolist(), given.astype(numpy.float32).tolist(), name)
+
 
 if __name__ == "__main__":
     unittest.main()

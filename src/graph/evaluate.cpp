@@ -21,6 +21,7 @@ Result<std::vector<ConstantTensor>> evaluate_node(const Node& node, std::span<co
     for (const Value* value : *list)
       if (value && !value->is_static())
         return fail(ErrorCode::E604, fmt::format("the extents of \"{}\" are not known", value->name), node.name);
+  if (!node.op->compute) return fail(ErrorCode::E604, "sizes that only a run tells", node.name);
   FETTLE_TRY(const Func func, node_func(node));
   std::vector<BufferArg> args;
   std::unordered_map<const Value*, bool> seen;

@@ -101,6 +101,26 @@ TEST(SmallTypes, IntegersWrap) {
   EXPECT_EQ(to_ints(cast_tensor(x, kU2)), (std::vector<int64_t>{3, 0, 3, 0, 3, 0, 3}));
 }
 
+// What is padded and filled is codes, not numbers.
+TEST(SmallTypes, ConstantsAreMovedAsTheyAre) {
+  const ConstantTensor one = to_tensor(std::vector<double>{1}, kF8E4M3FN, {1}).value();
+  Graph g("g");
+  Value* x = g.add_input("x", {kF8E4M3FN, {2}});
+  Value* filler = g.add_constant("filler", reshaped(one, {}));
+  filler->type = TensorType{kF8E4M3FN, {}};
+  const auto add = [&](const char* op, std::vector<Value*> inputs, Attrs attrs) {
+    Node* node = g.add_node(find_op(op), op, std::move(inputs), std::move(attrs));
+    node->outputs[0]->type = node->op->infer(*node).value()[0];
+    g.add_output(op, node->output());
+  };
+  add("Pad", {x, nullptr, filler}, {{{"pads", std::vector<int64_t>{1, 0}}}});
+  add("ConstantOfShape", {}, {{{"shape", std::vector<int64_t>{2}}, {"value", one}}});
+  const ConstantTensor given = to_tensor(std::vector<double>{2, -0.5}, kF8E4M3FN, {2}).value();
+  const auto outputs = evaluate(g, {{"x", given}}, interpreter_executor()).value();
+  EXPECT_EQ(to_doubles(outputs.at("Pad")), (std::vector<double>{1, 2, -0.5}));
+  EXPECT_EQ(to_doubles(outputs.at("ConstantOfShape")), (std::vector<double>{1, 1}));
+}
+
 // Only what moves or converts takes them.
 TEST(SmallTypes, OtherOperatorsRefuseThem) {
   Graph g("g");

@@ -183,10 +183,19 @@ Result<Tensor> read_npy(const fs::path& path) {
   return tensor;
 }
 
+namespace {
+// NumPy itself has no types of less than a byte, nor floats of 8 bits: their bytes are written.
+FettleDtype written_as(FettleDtype dtype) {
+  if (dtype == FETTLE_I4 || dtype == FETTLE_I2) return FETTLE_I8;
+  return dtype > FETTLE_F64 ? FETTLE_U8 : dtype;
+}
+}  // namespace
+
 Result<> write_npy(const fs::path& path, const Tensor& tensor) {
   std::string descr;
   for (const Descr& entry : kDescrs)
-    if (entry.dtype == tensor.dtype()) descr = (dtype_bytes(entry.dtype) == 1 ? "|" : "<") + std::string(entry.text);
+    if (entry.dtype == written_as(tensor.dtype()))
+      descr = (dtype_bytes(entry.dtype) == 1 ? "|" : "<") + std::string(entry.text);
   std::string shape;
   for (const int64_t extent : tensor.shape()) shape += fmt::format("{}, ", extent);
   if (tensor.shape().size() > 1) shape.resize(shape.size() - 2);

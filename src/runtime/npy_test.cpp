@@ -43,6 +43,19 @@ class Npy : public testing::Test {
   fs::path folder;
 };
 
+TEST_F(Npy, SmallTypesAreWrittenAsBytes) {
+  for (const auto& [dtype, type] : {std::pair(FETTLE_I4, "i8[3]"), {FETTLE_U2, "u8[3]"}, {FETTLE_F8E5M2, "u8[3]"}}) {
+    auto tensor = Tensor::make(dtype, {3});
+    ASSERT_TRUE(tensor);
+    static_cast<uint8_t*>(tensor->data())[1] = 3;
+    ASSERT_TRUE(write_npy(folder / "t.npy", *tensor));
+    const auto read = read_npy(folder / "t.npy");
+    ASSERT_TRUE(read) << read.error().to_string();
+    EXPECT_EQ(read->type_to_string(), type);
+    EXPECT_EQ(static_cast<const uint8_t*>(read->data())[1], 3);
+  }
+}
+
 TEST_F(Npy, RoundTripsEveryType) {
   for (int32_t dtype = FETTLE_BOOL; dtype <= FETTLE_F64; ++dtype) {
     for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, {7}, {2, 3, 4}, {0, 5}}) {

@@ -128,6 +128,18 @@ def packed_products(make):
          bits=4, block_size=32)
 
 
+def attention(make):
+    inputs = [whole(U8, 2, 3, 8), whole(I8, 8, 24), f32(24), scale(0.01), scale(0.02)]
+    zeros = [zero(120, U8), zero(0, I8)]
+    lengths, mask = np.array([2, 3], np.int32), np.array([[1, 0, 1], [1, 1, 1]], np.int32)
+    make("q_attention", "QAttention", inputs + [None] + zeros, num_heads=2)
+    make("q_attention_lengths", "QAttention", inputs + [lengths] + zeros, num_heads=2)
+    make("q_attention_mask", "QAttention", inputs + [mask] + zeros, num_heads=2)
+    make("q_attention_causal", "QAttention", inputs + [None] + zeros, num_heads=2, unidirectional=1)
+    make("q_attention_past", "QAttention", inputs + [None] + zeros + [f32(2, 2, 2, 4, 4)], n_outputs=2, num_heads=2,
+         unidirectional=1)
+
+
 def fused(make):
     make("fused_matmul", "FusedMatMul", [f32(2, 3, 4), f32(2, 4, 5)], alpha=0.5)
     make("fused_matmul_transposed", "FusedMatMul", [f32(2, 4, 3), f32(2, 5, 4)], transA=1, transB=1, alpha=2.0)
@@ -180,7 +192,7 @@ def main():
 
     def make(name, op, inputs, **more):
         case(folder, name, op, inputs, **more)
-    for family in (quantised_elementwise, quantised_pooling, quantised_products, packed_products, fused, normalised,
+    for family in (quantised_elementwise, quantised_pooling, quantised_products, packed_products, attention, fused, normalised,
                    renamed):
         family(make)
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "graph/op_util.h"
+#include "graph/small_types.h"
 
 namespace fettle {
 namespace {
@@ -27,9 +28,10 @@ Types constant_of_shape_type(const Node& node) {
 }
 Tensors constant_of_shape(const Node& node, std::span<const te::Tensor>) {
   const ConstantTensor* value = node.attrs.get_tensor("value");
-  const DType dtype = filler_type(node);
+  const DType dtype = program_dtype(filler_type(node));
   return one(map_output(node, [&](const Indices&) {
     if (!value) return constant(0, dtype);
+    if (value->dtype.is_small_float()) return int_imm(std::to_integer<int64_t>(*value->bytes), dtype);  // its code
     return dtype.is_float() ? constant(value->at(0), dtype) : int_imm(value->int_at(0), dtype);
   }));
 }

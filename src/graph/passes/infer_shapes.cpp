@@ -59,6 +59,7 @@ std::optional<AttrValue> as_attribute(const ConstantTensor& data, ParamInput::Ki
     case Kind::kFloats:
       return AttrValue(to_doubles(data));
     case Kind::kFloat:
+      if (data.dtype.is_small_float()) return std::nullopt;  // programs have codes, no numbers
       if (data.n_elems() != 1 || (data.dtype.is_int() && std::abs(data.at(0)) >= kExact)) return std::nullopt;
       return AttrValue(data.at(0));
     case Kind::kTensor:
