@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "graph/control.h"
+#include "graph/loop_kernel.h"
 #include "graph/op_util.h"
 #include "graph/plan/memory.h"
 #include "graph/plan/placement.h"
@@ -131,7 +132,7 @@ class Planner {
         concatenate(group);
       else if (is_branch(*group.anchor))
         FETTLE_TRY_VOID(branch(*group.anchor));
-      else if (is_loop(*group.anchor))
+      else if (is_loop(*group.anchor) && !is_loop_kernel(*group.anchor))
         FETTLE_TRY_VOID(loop(*group.anchor));
       else
         FETTLE_TRY_VOID(compute(group));

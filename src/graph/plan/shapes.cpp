@@ -20,7 +20,7 @@ bool is_simple(const Func& func) {
     const Nest nest = open_nest(stmt);
     if (!is_plain(nest)) return false;
     for (const IterVar& iter : nest.block->iters)
-      if (iter.kind != IterKind::kSpatial && iter.kind != IterKind::kReduce) return false;
+      if (iter.kind == IterKind::kOpaque) return false;
   }
   for (const Param& param : func->params)
     if (param.buffer->layout) return false;
