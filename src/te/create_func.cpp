@@ -298,7 +298,7 @@ class Builder {
     // Several states change together: all values are known before the first is stored.
     std::vector<Stmt> stores;
     for (size_t k = 0; k < values.size(); ++k) {
-      if (values.size() > 1) {
+      if (values.size() > 1 && values[k].kind() != ExprKind::kVar) {
         lets.emplace_back(make_var(fmt::format("value{}", k), values[k].dtype()), values[k]);
         values[k] = lets.back().first;
       }
