@@ -52,7 +52,9 @@ class StepWriter : public Folder {
     const auto* read = e.as<LoadNode>();
     if (!read) return Folder::rewrite(e);
     Indices indices;
+    ++in_index_;
     for (const Expr& index : read->indices) indices.push_back(analyzer_.simplify(rewrite(index)));
+    --in_index_;
     return element(read->buffer, indices);
   }
 
@@ -65,12 +67,14 @@ class StepWriter : public Folder {
       problem = op->name + " is more than elementwise work";
       return constant(0, buffer->dtype);
     }
+    // Places are plain expressions.
+    const bool has_name = in_index_ == 0 && is_element(indices);
     for (const Known& known : known_)
-      if (known.tensor == tensor && same(known.indices, indices)) return known.value;
+      if (has_name && known.tensor == tensor && same(known.indices, indices)) return known.value;
     VarMap here;
     for (size_t d = 0; d < indices.size(); ++d) here[op->axes[d].get()] = indices[d];
     Expr value = rewrite(substitute(op->body[0].values[static_cast<size_t>(tensor->output)], here));
-    if (is_element(indices)) {
+    if (has_name) {
       // A name of its own. Other places are perhaps guarded, and none that may be read ahead of the guard.
       const Var name = make_var(fmt::format("x{}", lets.size()), value.dtype());
       lets.emplace_back(name, value);
@@ -99,6 +103,7 @@ class StepWriter : public Folder {
 
   const std::unordered_map<const BufferNode*, Leaf>& leaves_;
   const Indices own_;
+  int in_index_ = 0;
   Analyzer analyzer_;
   std::vector<Known> known_;
 };
