@@ -228,8 +228,8 @@ class LoopWriter {
     std::deque<Part> ordered;
     std::set<int> known;
     while (!parts_.empty()) {
-      const auto next = std::ranges::find_if(
-          parts_, [&](const Part& part) { return std::ranges::includes(known, part.needed); });
+      const auto next =
+          std::ranges::find_if(parts_, [&](const Part& part) { return std::ranges::includes(known, part.needed); });
       if (next == parts_.end()) return no_kernel(node_, "values of two shapes need each other");
       known.insert(next->carried.begin(), next->carried.end());
       ordered.push_back(std::move(*next));
@@ -251,8 +251,7 @@ class LoopWriter {
         StepWriter::Leaf& leaf = leaves[tensors_.at(loop_.carried_in(i)).get()];
         if (const auto mine = std::ranges::find(part.carried, i); mine != part.carried.end())
           leaf = [&, state = states[static_cast<size_t>(mine - part.carried.begin())]](const Indices& indices) {
-            if (!same(indices, own))
-              problem = "an iteration moves elements of what it carries";
+            if (!same(indices, own)) problem = "an iteration moves elements of what it carries";
             return state;
           };
         else if (is_stacked_.contains(i) && stacked_.contains(i))

@@ -99,7 +99,13 @@ Types scan_type(const Node& node) { return bad_types(node, "it was not lowered")
 
 constexpr OpDef defs[] = {
     {.name = "If", .min_inputs = 1, .max_inputs = -1, .infer = if_type, .compute = nullptr, .n_outputs = -1},
-    {.name = "Loop", .min_inputs = 0, .max_inputs = -1, .infer = loop_type, .compute = loop_compute, .n_outputs = -1, .work = ElementWork::kConverts},
+    {.name = "Loop",
+     .min_inputs = 0,
+     .max_inputs = -1,
+     .infer = loop_type,
+     .compute = loop_compute,
+     .n_outputs = -1,
+     .work = ElementWork::kConverts},
     {.name = "Scan", .min_inputs = 1, .max_inputs = -1, .infer = scan_type, .compute = nullptr, .n_outputs = -1},
 };
 

@@ -166,8 +166,8 @@ bool worth_inlining(const Definition& made, const Uses& uses) {
 bool is_written_by_several(const BufferNode* buffer, const std::vector<Stmt>& nests) {
   return std::ranges::count_if(nests, [&](const Stmt& stmt) {
            const Nest nest = open_nest(stmt);
-           return nest.block && std::ranges::any_of(nest.block->writes,
-                                                    [&](const Region& r) { return r.buffer.get() == buffer; });
+           return nest.block &&
+                  std::ranges::any_of(nest.block->writes, [&](const Region& r) { return r.buffer.get() == buffer; });
          }) > 1;
 }
 

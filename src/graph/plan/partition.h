@@ -6,6 +6,7 @@
 
 #include "graph/graph.h"
 #include "graph/op.h"
+#include "graph/plan/rows.h"
 
 namespace fettle {
 
@@ -17,6 +18,7 @@ struct Group {
   std::vector<Value*> inputs;                  // from outside, constants included, in order of first use; each once
   std::vector<Value*> outputs;                 // used outside, or graph outputs
   bool may_be_view = false;                    // a single node that moves no element where strides allow it: see view.h
+  bool is_row = false;                         // a single node that reads an iteration's row, or places it: see rows.h
   bool is_concatenation = false;               // moves no element where its inputs are made in place: see placement.h
 
   /// "Conv_Add_HardSwish"
@@ -37,7 +39,11 @@ struct Group {
 /// `fused`: nodes that begin no group but go on with those that make what they read (of fusible_nodes):
 ///   conv (depthwise) → relu → conv (1x1) → add           one group, if the 1x1 convolution is fused
 ///   matmul → mul → add(·, mask) → softmax → matmul       one group (attention), if the second product is fused
-std::vector<Group> partition(const Graph& graph, const std::vector<const Node*>& fused = {});
+///
+/// `iterations`: of the loop that the graph is a body of. Nodes that read a row of each iteration are groups of their
+/// own, and no kernels.
+std::vector<Group> partition(const Graph& graph, const std::vector<const Node*>& fused = {},
+                             const Iterations& iterations = {});
 
 /// Nodes that may go on with what makes what they read, since nothing else reads what lies between, in the order of the
 /// graph: 1x1 convolutions with the group of the depthwise convolution before them, and products of a softmax along

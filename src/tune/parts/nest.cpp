@@ -194,8 +194,7 @@ Result<> in_straight_runs(Making& m, const BlockStructure& block, const std::vec
 
 // Steps, innermost, that write over states element by element.
 bool writes_over_states(const BlockNode& block, const Var& innermost) {
-  const auto steps =
-      std::ranges::find(block.iters, innermost.get(), [](const IterVar& i) { return i.binding.get(); });
+  const auto steps = std::ranges::find(block.iters, innermost.get(), [](const IterVar& i) { return i.binding.get(); });
   return steps != block.iters.end() && steps->kind == IterKind::kScan &&
          std::ranges::any_of(block.writes, [&](const Region& write) {
            return std::ranges::any_of(block.reads, [&](const Region& read) { return read.buffer == write.buffer; });
@@ -246,8 +245,7 @@ Result<> in_lanes_of_steps(Making& m, BlockRef ref, const BlockNode& block, Loop
   FETTLE_TRY_VOID(reorder(s, {.loops = order}));
   for (size_t k = 0; k < block.writes.size(); ++k) {
     if (!read_region(block, block.writes[k].buffer.get())) continue;  // rows
-    const auto copies =
-        cache_inplace(s, {.block = ref, .write_index = static_cast<int64_t>(k), .loop = parts[0]});
+    const auto copies = cache_inplace(s, {.block = ref, .write_index = static_cast<int64_t>(k), .loop = parts[0]});
     FETTLE_TRY(const std::vector<BlockRef> both, copies);
     for (const BlockRef& copy : both) {
       FETTLE_TRY(const BlockNode* node, block_node(s, copy));
