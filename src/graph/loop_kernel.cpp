@@ -251,7 +251,9 @@ class LoopWriter {
         StepWriter::Leaf& leaf = leaves[tensors_.at(loop_.carried_in(i)).get()];
         if (const auto mine = std::ranges::find(part.carried, i); mine != part.carried.end())
           leaf = [&, state = states[static_cast<size_t>(mine - part.carried.begin())]](const Indices& indices) {
-            if (!same(indices, own)) problem = "an iteration moves elements of what it carries";
+            for (size_t d = 0; d < own.size(); ++d)
+              if (!is_one(shape[d]) && !structural_equal(indices[d], own[d]))
+                problem = "an iteration moves elements of what it carries";
             return state;
           };
         else if (is_stacked_.contains(i) && stacked_.contains(i))

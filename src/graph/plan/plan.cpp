@@ -471,6 +471,7 @@ class Planner {
     View view = row.first;
     view.storage = add_storage(Storage::Kind::kWindow, *node.output());
     Storage& window = plan_.storages.back();
+    window.size_bytes = plan_.storages[static_cast<size_t>(row.first.storage)].size_bytes;  // rows may have strides
     window.base = row.first.storage;
     window.loop = places_->loop;
     window.step_bytes = row.step_elems * node.output()->dtype().element_bytes();
