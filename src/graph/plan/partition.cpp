@@ -211,8 +211,8 @@ class Partitioner {
     std::erase_if(groups, [](const Group& group) { return group.nodes.empty(); });
   }
 
-  /// In a loop calls of small kernels take longer than their work. Elementwise groups of one shape become one of several
-  /// results, where nothing lies between them. Here alone a group returns several.
+  /// In a loop calls of small kernels take longer than their work. Elementwise groups of one shape become one of
+  /// several results, where nothing lies between them. Here alone a group returns several.
   ///   c' = f * c + i * g | h = o * tanh(c')   →   one group, which returns c' and h
   void join_elementwise(std::vector<Group>& groups) const {
     const auto may_join = [&](const Group& group) {
