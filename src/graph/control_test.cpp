@@ -102,7 +102,7 @@ bool is_one_kernel(Graph graph) {
 }
 
 // s = s * k + x[i]; k = k + 1 (of another shape); t = s > 1; scanned: s, i
-Graph small_loop(const Shape& shape, const Dim& count, std::string_view extra = {}) {
+Graph small_loop(const Shape& shape, const Dim& count, std::string_view extra = {}, int64_t more = 0) {
   Graph graph("g");
   Shape rows = shape;
   rows.insert(rows.begin(), count);
@@ -132,6 +132,7 @@ Graph small_loop(const Shape& shape, const Dim& count, std::string_view extra = 
   front.set("start", int64_t{0});
   front.set("end", int64_t{1});
   Value* number = add(graph, "Shape", {x}, front)->output();
+  if (more > 0) number = add(graph, "Add", {number, graph.add_constant("more", int_list(std::vector<int64_t>{more}))})->output();
   Node* loop = graph.add_node(
       find_op("Loop"), "loop",
       {number, nullptr, s0, graph.add_constant("k0", numbers({-1})), add(graph, "Less", {s0, s0})->output(), x},
@@ -180,6 +181,44 @@ TEST(LoopKernel, WhatIsNotElementwiseIsSteps) {
   // What is carried is more than a first-level cache holds.
   EXPECT_FALSE(is_one_kernel(small_loop({20000, 3}, 5)));
   EXPECT_FALSE(is_one_kernel(loop_graph(std::nullopt, true)));
+}
+
+size_t count_of(const std::string& text, std::string_view part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+// What iterations read one after the other is no copy, if there is a row for each.
+TEST(Control, RowsAreWindows) {
+  const std::map<std::string, ConstantTensor> inputs = {{"x", counted({5, 2, 3})}, {"s0", counted({2, 3})}};
+  for (const int64_t more : {0, 2}) {
+    Graph graph = small_loop({2, 3}, 5, "Softmax", more);
+    ASSERT_TRUE(optimize(graph));
+    const std::string text = to_text(*make_plan(graph));
+    EXPECT_EQ(count_of(text, ": Gather"), more > 0 ? 1u : 0u) << text;
+    EXPECT_EQ(count_of(text, "in0+24*i0"), more > 0 ? 0u : 1u) << text;
+    run(small_loop({2, 3}, 5, "Softmax", more), inputs);
+  }
+}
+
+// Elementwise groups of one shape are one kernel, but not where something else lies between them.
+TEST(Control, ElementwiseGroupsOfABodyAreJoined) {
+  Graph body("body");
+  Value *i = body.add_input("i", {kI64, {}}), *c = body.add_input("c", f32({2, 3}));
+  Value* p = add(body, "Mul", {c, c})->output();
+  Value* q = add(body, "Tanh", {p})->output();
+  Value* shares = add(body, "Softmax", {q})->output();
+  for (Value* output : {p, q, shares, add(body, "Add", {shares, p})->output(), add(body, "Exp", {c})->output()})
+    body.add_output("y", output);
+  ASSERT_TRUE(optimize(body));
+  const auto names = [&](const Iterations& iterations) {
+    std::string list;
+    for (const Group& group : partition(body, {}, iterations)) list += group.name() + " ";
+    return list;
+  };
+  EXPECT_EQ(names({}), "Mul Tanh Softmax Add Exp ");
+  EXPECT_EQ(names({i, 5}), "Mul_Tanh_Exp Softmax Add ");
 }
 
 // y = c ? relu(x) : (x * w), of which one body returns what the other only reads
