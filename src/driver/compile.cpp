@@ -49,7 +49,7 @@ HostAddress address_of(const Plan& plan, Operand operand) {
     case Storage::Kind::kOutput:
       return {HostAddress::Kind::kOutput, storage.index, operand.offset_bytes};
     case Storage::Kind::kArena:
-      return {HostAddress::Kind::kArena, 0, storage.offset_bytes + operand.offset_bytes};
+      return {HostAddress::Kind::kArena, storage.stage, storage.offset_bytes + operand.offset_bytes};
     case Storage::Kind::kState:
       return {HostAddress::Kind::kState, storage.index, operand.offset_bytes};
     case Storage::Kind::kCounter:
@@ -90,6 +90,11 @@ std::vector<HostStep> host_steps(const Plan& plan, const std::vector<PlanStep>& 
         break;
       case PlanStep::Kind::kLoop:
         host.kind = HostStep::Kind::kLoop;
+        break;
+      case PlanStep::Kind::kSizes:
+        host.kind = HostStep::Kind::kSizes;
+        host.stage = step.stage;
+        for (const PlannedInteger& read : step.read) host.read.push_back({at(read.at), read.bytes, read.number});
         break;
     }
     host.condition = at(step.condition);
@@ -171,6 +176,13 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   HostInterface interface;
   interface.arena_bytes = max(plan.arena_bytes, 64);
   interface.n_loops = plan.n_loops;
+  for (const SizeStage& stage : plan.stages) interface.stage_arena_bytes.push_back(stage.arena_bytes);
+  for (const GraphOutput& output : graph.outputs()) {
+    int stage = 0;
+    for (const Dim& dim : output.value->shape()) stage = std::max(stage, stage_of(plan, dim));
+    interface.late_outputs.push_back(stage > 0);
+    artefact.output_stages.push_back(stage);
+  }
   for (const auto& [values, list] : {std::pair{&inputs, &interface.input_bytes}, {&outputs, &interface.output_bytes}})
     for (const auto& [name, value] : *values)
       list->push_back(element_count(value->shape()) * value->dtype().element_bytes());
@@ -185,14 +197,21 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   FETTLE_TRY(std::vector<uint8_t> host_object, compile_object(host, target, {.entry_name = artefact.entry}));
   artefact.objects.push_back(std::move(host_object));
   if (!table.empty()) {
-    IrModule sizes;
-    sizes.entry = "sizes";
-    sizes.funcs["sizes"] = table.program("sizes");
-    artefact.resize = "fettle_sizes";
+    const std::vector<Func> programs = table.programs("sizes");
+    for (size_t stage = 0; stage < programs.size(); ++stage) {
+      IrModule sizes;
+      sizes.entry = programs[stage]->name;
+      sizes.funcs[sizes.entry] = programs[stage];
+      const std::string symbol = "fettle_" + sizes.entry;
+      if (stage == 0)
+        artefact.resize = symbol;
+      else
+        artefact.stages.push_back({symbol, table.arena_of(static_cast<int>(stage)), plan.stages[stage - 1].keeps});
+      FETTLE_TRY(std::vector<uint8_t> object, compile_object(sizes, target, {.entry_name = symbol}));
+      artefact.objects.push_back(std::move(object));
+    }
     artefact.n_sizes = static_cast<int32_t>(table.entries().size());
     artefact.size_errors = table.errors();
-    FETTLE_TRY(std::vector<uint8_t> object, compile_object(sizes, target, {.entry_name = artefact.resize}));
-    artefact.objects.push_back(std::move(object));
   }
   std::unordered_set<std::string> linked;
   for (const BuiltKernel& kernel : built.kernels)
@@ -243,6 +262,7 @@ struct LoadedModel {
   std::optional<JitModule> code;
   std::vector<FettleTensor> inputs, outputs, constants, state_tensors;
   std::vector<FettleState> states;
+  std::vector<FettleStage> stages;
   std::vector<std::vector<const char*>> axis_names;
   std::vector<const char*> kernel_names, kernel_origins, size_errors;
   FettleModelInfo info{};
@@ -322,6 +342,12 @@ Result<std::shared_ptr<const FettleModelInfo>> CompiledModel::load() const {
   info.arena_bytes = artefact.arena_bytes;
   info.entry = reinterpret_cast<FettleKernel>(loaded->code->lookup(artefact.entry));
   if (!artefact.resize.empty()) info.resize = reinterpret_cast<FettleKernel>(loaded->code->lookup(artefact.resize));
+  for (const ArtefactStage& stage : artefact.stages)
+    loaded->stages.push_back(
+        {reinterpret_cast<FettleKernel>(loaded->code->lookup(stage.resize)), stage.arena_bytes_at, stage.keeps});
+  info.stages = loaded->stages.data();
+  info.n_stages = count(loaded->stages);
+  info.output_stages = artefact.output_stages.data();
   info.functions = &fettle_rt_functions;
   if (!info.entry || (info.n_sizes > 0 && !info.resize)) return fail(ErrorCode::E303, "the host program is missing");
   return std::shared_ptr<const FettleModelInfo>(loaded, &loaded->info);

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "graph/late_sizes.h"
 #include "graph/op.h"
 #include "graph/op_util.h"
 
@@ -38,6 +39,8 @@ Dim LoopParts::iterations() const {
       if (is_counted()) return most;
     }
   if (first_condition() && first_condition()->is_constant() && !is_true(first_condition())) return 0;
+  const std::vector<Dim> defined = dims_of_attr(node, kDefinesKey);
+  if (!defined.empty() && !(defined.back() == Dim(-1))) return defined.back();
   return Dim::symbol(node.name + ".iterations", 0, most.max());
 }
 

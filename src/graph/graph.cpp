@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <map>
 #include <queue>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "base/check.h"
+#include "graph/late_sizes.h"
 #include "graph/op.h"
 
 namespace fettle {
@@ -191,18 +193,41 @@ size_t Graph::use_count(const Value* value) const {
                                                                  [&](const auto& o) { return o.value == value; }));
 }
 
+namespace {
+
+/// Of each node that defines sizes: who speaks of them.
+std::unordered_map<const Node*, std::vector<Node*>> readers_of_sizes(const std::vector<Node*>& nodes) {
+  std::unordered_map<std::string, const Node*> definers;
+  for (const Node* node : nodes)
+    for (const Dim& size : defined_sizes(*node)) definers.emplace(size.symbol_name(), node);
+  std::unordered_map<const Node*, std::vector<Node*>> readers;
+  if (definers.empty()) return readers;
+  for (Node* node : nodes) {
+    std::set<const Node*> before;
+    for_each_size(*node, [&](std::string_view size) {
+      const auto found = definers.find(std::string(size));
+      if (found != definers.end() && found->second != node) before.insert(found->second);
+    });
+    for (const Node* definer : before) readers[definer].push_back(node);
+  }
+  return readers;
+}
+
+}  // namespace
+
 void Graph::sort() {
   std::erase_if(nodes_, [](const Node* n) { return n->erased; });
   // Kahn's algorithm; of the ready nodes, the earliest comes first.
   std::unordered_map<const Node*, size_t> position, waiting;
   for (size_t i = 0; i < nodes_.size(); ++i) position[nodes_[i]] = i;
   std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
-  for (Node* node : nodes_) {
-    size_t count = 0;
-    for (const Value* input : node->inputs) count += input && input->producer ? 1 : 0;
-    waiting[node] = count;
-    if (count == 0) ready.push(position[node]);
-  }
+  const std::unordered_map<const Node*, std::vector<Node*>> readers = readers_of_sizes(nodes_);
+  for (Node* node : nodes_)
+    for (const Value* input : node->inputs) waiting[node] += input && input->producer ? 1 : 0;
+  for (const auto& [node, users] : readers)
+    for (const Node* user : users) ++waiting[user];
+  for (const Node* node : nodes_)
+    if (waiting[node] == 0) ready.push(position[node]);
   std::vector<Node*> order;
   while (!ready.empty()) {
     Node* node = nodes_[ready.top()];
@@ -210,6 +235,9 @@ void Graph::sort() {
     order.push_back(node);
     for (const Value* output : node->outputs)
       for (Node* user : output->users)
+        if (--waiting[user] == 0) ready.push(position[user]);
+    if (const auto found = readers.find(node); found != readers.end())
+      for (Node* user : found->second)
         if (--waiting[user] == 0) ready.push(position[user]);
   }
   FETTLE_CHECK_MSG(order.size() == nodes_.size(), "the graph has a cycle");
@@ -251,6 +279,7 @@ Graph Graph::clone() const {
   }
   for (const GraphOutput& output : outputs_) copy.add_output(output.name, of(output.value));
   copy.size_checks_ = size_checks_;
+  copy.size_names_ = size_names_;
   for (GraphState state : states_) {
     state.input = values.at(state.input);
     copy.states_.push_back(std::move(state));
@@ -264,6 +293,16 @@ void Graph::replace_sizes(const std::function<Dim(const Dim&)>& replaced) {
     const bool holds = check.is_zero ? check.value == Dim(0) : check.value.min() >= 0;
     if (!holds) add_size_check(std::move(check));
   }
+}
+
+std::string Graph::unique_size_name(const std::string& name) {
+  for (const Value* input : inputs_)
+    if (input->type)
+      for (const Dim& dim : input->shape())
+        if (!dim.symbol_name().empty()) size_names_.emplace(dim.symbol_name());
+  std::string free = name;
+  for (int i = 1; !size_names_.insert(free).second; ++i) free = fmt::format("{}.{}", name, i);
+  return free;
 }
 
 void Graph::add_size_check(SizeCheck check) {

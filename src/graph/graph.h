@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -144,6 +145,10 @@ class Graph {
   void add_state(GraphState state) { states_.push_back(std::move(state)); }
   /// Of equal values one is kept.
   void add_size_check(SizeCheck check);
+  void set_size_checks(std::vector<SizeCheck> checks) { size_checks_ = std::move(checks); }
+  /// `name`, or with a suffix where a size is called so.
+  std::string unique_size_name(const std::string& name);
+  const std::set<std::string>& size_names() const { return size_names_; }
   /// Rules over other sizes; those that hold for all sizes go.
   void replace_sizes(const std::function<Dim(const Dim&)>& replaced);
   const std::vector<Value*>& inputs() const { return inputs_; }
@@ -185,7 +190,8 @@ class Graph {
   /// Uses by nodes and as graph outputs.
   size_t use_count(const Value* value) const;
 
-  /// Sorts nodes topologically (stable in the order of insertion), frees erased nodes and values that nothing uses.
+  /// Sorts nodes topologically (stable in the order of insertion), frees erased nodes and values that nothing uses. Who
+  /// speaks of a size comes after the node that defines it (late_sizes.h).
   void sort();
   Graph clone() const;
 
@@ -195,6 +201,7 @@ class Graph {
   std::string name_;
   std::vector<SizeCheck> size_checks_;
   std::vector<GraphState> states_;
+  std::set<std::string> size_names_;  // given by unique_size_name
   std::vector<Value*> inputs_;
   std::vector<GraphOutput> outputs_;
   std::vector<Node*> nodes_;

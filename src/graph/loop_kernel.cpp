@@ -139,8 +139,7 @@ class LoopWriter {
   LoopWriter(const Node& node, std::span<const te::Tensor> inputs) : node_(node), loop_(node), inputs_(inputs) {}
 
   Result<std::vector<te::Tensor>> run() {
-    const auto limit = loop_.limit() ? ops::content_of(*loop_.limit()) : std::nullopt;
-    if (!loop_.is_counted() || !limit) return no_kernel(node_, "how often it runs is not known before the call");
+    if (!loop_.is_counted() || !loop_.limit()) return no_kernel(node_, "a condition ends it");
     steps_ = size_expr(loop_.iterations());
     FETTLE_TRY_VOID(read_body());
     FETTLE_TRY_VOID(order_shapes());
@@ -205,6 +204,8 @@ class LoopWriter {
         part.needed.insert(found->second.begin(), found->second.end());
     };
     for (int i = 0; i < loop_.n_carried; ++i) {
+      if (!(loop_.carried_in(i)->shape() == loop_.carried_out(i)->shape()))
+        return no_kernel(node_, "the shape of what it carries changes");
       Part& part = part_of(loop_.carried_in(i)->shape());
       part.carried.push_back(i);
       note(part, loop_.carried_out(i));
@@ -320,7 +321,7 @@ class LoopWriter {
 
 }  // namespace
 
-bool is_loop_kernel(const Node& node) { return is_loop(node) && node.attrs.get_int(kIsKernelAttr, 0) != 0; }
+bool is_loop_kernel(const Node& node) { return is_loop(node) && node.attrs.has(kStepsKey); }
 
 Result<std::vector<te::Tensor>> loop_compute(const Node& node, std::span<const te::Tensor> inputs) {
   return LoopWriter(node, inputs).run();

@@ -136,6 +136,7 @@ Result<Func> node_func(const Node& node) {
   }
   FETTLE_TRY(auto outputs, node_compute(node, arguments));
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = rounded(outputs[i], node.outputs[i]->dtype());
+  options.int_params = vars.params();
   FETTLE_TRY(const Func func, program_of(ops::tensor_name(node), params, outputs, options, node.name));
   return with_size_params(func, vars).func;
 }

@@ -32,7 +32,14 @@ std::string_view to_string(FusionKind kind);
 struct ParamInput {
   int index;
   std::string_view attr;
-  enum class Kind : uint8_t { kInts, kInt, kFloat, kFloats, kTensor } kind;
+  enum class Kind : uint8_t {
+    kInts,
+    kInt,
+    kDims,  // integers that sizes may stand for: extents or indices
+    kFloat,
+    kFloats,
+    kTensor,
+  } kind;
 };
 
 /// What an operator does with elements.

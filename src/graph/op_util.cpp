@@ -48,7 +48,12 @@ thread_local Dim runs = 1;
 }  // namespace
 
 SizeCheckScope::SizeCheckScope(Graph& graph) : before_(std::exchange(checked, &graph)) {}
+Graph* SizeCheckScope::graph() { return checked; }
 SizeCheckScope::~SizeCheckScope() { checked = before_; }
+
+Dim fresh_size(const std::string& name, int64_t min, int64_t max, int64_t typical) {
+  return Dim::symbol(checked ? checked->unique_size_name(name) : name, min, max, 1, typical);
+}
 
 void note_equal(const Node& node, const Dim& a, const Dim& b, std::string_view what) {
   if (!checked || a == b) return;
@@ -66,6 +71,13 @@ void note_not_negative(const Node& node, const Dim& a, std::string_view what) {
 
 BodyCheckScope::BodyCheckScope(const Dim& times) : before_(std::exchange(runs, runs * min(times, 1))) {}
 BodyCheckScope::~BodyCheckScope() { runs = before_; }
+
+bool is_signed_by_data(const Dim& dim) {
+  bool found = false;
+  dim.for_each_symbol([&](const Dim& size) { found = found || size.min() < 0; });
+  return found;
+}
+Dim is_negative(const Dim& dim) { return min(max(0 - dim, 0), 1); }
 
 Result<Dim> common_dim(const Node& node, const Dim& a, const Dim& b, std::string_view what) {
   if (!may_equal(a, b))

@@ -42,6 +42,10 @@ Result<> check_same_dtype(const Node& node, size_t first = 0, size_t last = SIZE
 
 /// Whether the extent may be a multiple of n.
 inline bool may_divide(int64_t n, const Dim& extent) { return !extent.is_number() || extent.value() % n == 0; }
+/// Whether it may be known only when a node has run, and then be negative.
+bool is_signed_by_data(const Dim& dim);
+/// 1 where the dim is negative, else 0.
+Dim is_negative(const Dim& dim);
 /// The extent that both state, the number where one is. E605, with `what` and both.
 Result<Dim> common_dim(const Node& node, const Dim& a, const Dim& b, std::string_view what);
 
@@ -92,6 +96,8 @@ Result<std::vector<int64_t>> positive_axes(const Node& node, std::vector<int64_t
 class SizeCheckScope {
  public:
   explicit SizeCheckScope(Graph& graph);
+  /// The graph whose scope is the innermost; null: none.
+  static Graph* graph();
   SizeCheckScope(const SizeCheckScope&) = delete;
   SizeCheckScope& operator=(const SizeCheckScope&) = delete;
   ~SizeCheckScope();
@@ -99,6 +105,8 @@ class SizeCheckScope {
  private:
   Graph* before_;
 };
+/// A size of [min, max] that nothing else is called like.
+Dim fresh_size(const std::string& name, int64_t min, int64_t max, int64_t typical = 0);
 /// a == b cannot be told to hold for all sizes, and must; or a >= 0.
 void note_equal(const Node& node, const Dim& a, const Dim& b, std::string_view what);
 void note_not_negative(const Node& node, const Dim& a, std::string_view what);

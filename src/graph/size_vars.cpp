@@ -291,6 +291,12 @@ Func canonical_sizes(const Func& func, const SizeVars& vars) {
   return with(rewriter.Mutator::rewrite(func), [](FuncNode& f) { f.int_params.clear(); });
 }
 
+std::vector<IntParam> SizeVars::params() const {
+  std::vector<IntParam> params;
+  for (const auto& [name, size] : sizes_) params.push_back(int_param_for(size.second, size.first));
+  return params;
+}
+
 SizedFunc with_size_params(const Func& func, const SizeVars& vars) {
   if (vars.sizes().empty()) return {func, {}};
   // What the program needs of the sizes, in the order of first use.

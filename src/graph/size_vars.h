@@ -26,6 +26,8 @@ class SizeVars {
   std::optional<Dim> dim_of(const Expr& e) const;
   /// The sizes that were asked for, by name: each one's variable.
   const std::map<std::string, std::pair<Dim, Var>, std::less<>>& sizes() const { return sizes_; }
+  /// The same as parameters of a program, which may speak of some in what it computes alone.
+  std::vector<IntParam> params() const;
 
  private:
   std::map<std::string, std::pair<Dim, Var>, std::less<>> sizes_;

@@ -8,8 +8,12 @@ namespace fettle {
 inline constexpr const char* kMicroKernelKey = "micro_kernel";  // 1: a micro-kernel, in final form
 inline constexpr const char* kContractKey = "contract";         // 0 or 1: whether a*b + c may be one rounding
 inline constexpr const char* kHostKey = "host";                 // 1: calls are of kernels, through the run-time system
-inline constexpr const char* kNumericsKey = "numerics";         // how its results may differ from those of the workload
-inline constexpr const char* kErrorBoundKey = "error_bound";    // how far, in units of epsilon
+inline constexpr const char* kLateKey = "late";  // of a host program: buffers whose addresses stand where it is told
+inline constexpr const char* kNumericsKey = "numerics";       // how its results may differ from those of the workload
+inline constexpr const char* kErrorBoundKey = "error_bound";  // how far, in units of epsilon
+
+/// The function of the run-time system that a host program calls with integers: what depends on them is known then.
+inline constexpr const char* kReachStage = "fettle_reach_stage";
 
 // --- on loops, by the schedule
 inline constexpr const char* kPrefetchKey = "prefetch";           // iterations ahead, into the second-level cache

@@ -19,7 +19,7 @@ struct FettleContext {
   FettleScratch* scratch;     /* null: scratch blocks come from the system each time */
   FettleKernelHook on_kernel; /* null: nobody asks */
   void* on_kernel_user;
-  int32_t failed_kernel; /* of the last fettle_call_kernel that failed: its index plus one; 0: none did */
+  int32_t failed_kernel; /* that the model's call failed in: its index plus one; -1: in no kernel; 0: it did not fail */
   uint32_t cancelled;    /* atomic; not 0: fettle_call_kernel starts no kernel */
 };
 
@@ -35,9 +35,11 @@ struct FettleContext {
  * The table of sizes has n_sizes entries: bytes of the arena, the extents of all outputs one after the other, then what
  * the host program keeps for itself. `resize` fills it: buffers[0] = the table; ints = the extents of all inputs, one
  * after the other; -1 for those of an empty state that other inputs tell. Where sizes break rule number i, table[0] = -1 - i, and size_errors[i] says which. It is
- * called where extents differ from those of the call before. The extents of outputs are upper bounds
- * before `entry` runs; where their size depends on data, it writes what they came to. The outputs are then dense in
- * these extents. */
+ * called where extents differ from those of the call before. The extents of outputs that a run tells are -1 before it.
+ *
+ * Such sizes are reached in stages (FettleStage): `entry` calls fettle_reach_stage, which fills the entries of a stage,
+ * and gives memory to what depends on them. Behind the table stands the arena of each stage among the buffers. Its
+ * address, and those of outputs whose sizes a run tells, are read anew after such a call. */
 typedef int32_t (*FettleKernel)(FettleContext* context, void** buffers, const int64_t* ints);
 
 typedef void (*FettleBody)(void* closure, int64_t i);
@@ -53,9 +55,13 @@ void fettle_parallel_for(FettleTeam* team, int64_t n, FettleBody body, void* clo
 int32_t fettle_team_size(const FettleTeam* team);
 
 /* Runs kernel number `index` of the model, and reports its time to the context's hook, if there is one. Where the
- * context is cancelled it runs nothing and returns FETTLE_CANCELLED. */
+ * context is cancelled it runs nothing and returns FETTLE_CANCELLED; likewise where something failed before. */
 int32_t fettle_call_kernel(FettleContext* context, int32_t index, FettleKernel kernel, void** buffers,
                            const int64_t* ints);
+
+/* What depends on the integers that stage number `stage` reads, from 1 on: `ints`. `table` is the table of sizes. Where
+ * they break a rule, or memory runs out, the call of the model ends: no kernel runs any more. */
+int32_t fettle_reach_stage(FettleContext* context, int32_t stage, int64_t* table, const int64_t* ints);
 
 /* A block of at least `bytes` bytes, aligned to 64, contents undefined; null when there is no memory. Blocks are kept
  * and given again, the last used by this thread first. May be called from bodies. Release exactly once, with the same

@@ -47,6 +47,17 @@ bool Block::reserve(int64_t needed, int32_t huge_pages) {
   return true;
 }
 
+bool Block::grow(int64_t needed, bool keeps, int32_t huge_pages) {
+  if (data == nullptr || needed <= bytes) return reserve(needed, huge_pages);
+  const int64_t most = bytes + bytes / 2;
+  Block larger;
+  if (!larger.reserve(needed < most ? most : needed, huge_pages)) return false;
+  if (keeps) memcpy(larger.data, data, static_cast<size_t>(bytes));
+  release();
+  *this = larger;
+  return true;
+}
+
 void Block::release() {
   fettle_pages_free(data, bytes, huge);
   *this = {};
@@ -157,6 +168,22 @@ int32_t take_inputs(ModelContext& context, const FettleTensor* inputs, bool shap
   return FETTLE_OK;
 }
 
+int32_t sizes_not_computed(ModelContext& context, int32_t status) {
+  return refuse(
+      context, status,
+      Text{} << "the sizes of '" << context.model->info->name << "' cannot be computed: " << status_text(status));
+}
+int32_t rule_broken(ModelContext& context, int64_t rule) {
+  const FettleModelInfo& info = *context.model->info;
+  return refuse(context, FETTLE_WRONG_SHAPE,
+                Text{} << (rule < info.n_size_errors ? info.size_errors[rule] : "a size does not fit"));
+}
+int32_t no_arena(ModelContext& context, int64_t bytes) {
+  return refuse(
+      context, FETTLE_OUT_OF_MEMORY,
+      Text{} << "memory ran out; the arena of '" << context.model->info->name << "' takes " << bytes << " bytes");
+}
+
 /// Fills the table of sizes, where extents are others than those of the call before.
 int32_t compute_sizes(ModelContext& context) {
   const FettleModelInfo& info = *context.model->info;
@@ -166,12 +193,8 @@ int32_t compute_sizes(ModelContext& context) {
   context.sized = false;
   void* buffers[] = {context.table};
   const int32_t status = info.resize(&context, buffers, context.given);
-  if (status != FETTLE_OK)
-    return refuse(context, status,
-                  Text{} << "the sizes of '" << info.name << "' cannot be computed: " << status_text(status));
-  if (const int64_t wrong = -1 - context.table[0]; wrong >= 0)
-    return refuse(context, FETTLE_WRONG_SHAPE,
-                  Text{} << (wrong < info.n_size_errors ? info.size_errors[wrong] : "a size does not fit"));
+  if (status != FETTLE_OK) return sizes_not_computed(context, status);
+  if (const int64_t wrong = -1 - context.table[0]; wrong >= 0) return rule_broken(context, wrong);
   memcpy(context.input_extents, context.given, input_bytes);
   memcpy(context.bounds, context.output_extents, static_cast<size_t>(context.output_bytes));
   context.sized = true;
@@ -224,6 +247,16 @@ int32_t place_output(ModelContext& context, int32_t i, const FettleTensor& expec
   return FETTLE_OK;
 }
 
+/// Room for the outputs whose sizes are known from this stage on.
+int32_t place_outputs(ModelContext& context, int32_t stage) {
+  const FettleModelInfo& info = *context.model->info;
+  for (int32_t i = 0; i < info.n_outputs; ++i) {
+    if ((info.n_stages == 0 ? 0 : info.output_stages[i]) != stage) continue;
+    if (const int32_t status = place_output(context, i, *nth(info.outputs, i), nth(context.outputs, i))) return status;
+  }
+  return FETTLE_OK;
+}
+
 /// Whether what states will hold after the call has room.
 int32_t check_states(ModelContext& context) {
   const FettleModelInfo& info = *context.model->info;
@@ -266,13 +299,10 @@ int32_t prepare(ModelContext& context, const FettleTensor* inputs, FettleTensor*
   if (const int32_t status = check_states(context)) return status;
   if (outputs == nullptr) return FETTLE_OK;
   const int64_t arena_bytes = context.table == nullptr ? info.arena_bytes : context.table[0];
-  if (!context.arena.reserve(arena_bytes, context.model->huge_pages))
-    return refuse(context, FETTLE_OUT_OF_MEMORY,
-                  Text{} << "memory ran out; the arena of '" << info.name << "' takes " << arena_bytes << " bytes");
+  if (!context.arena.reserve(arena_bytes, context.model->huge_pages)) return no_arena(context, arena_bytes);
   context.buffers[info.n_inputs + info.n_outputs + info.n_states] = context.arena.data;
-  for (int32_t i = 0; i < info.n_outputs; ++i)
-    if (const int32_t status = place_output(context, i, *nth(info.outputs, i), nth(outputs, i))) return status;
-  return FETTLE_OK;
+  context.outputs = outputs;
+  return place_outputs(context, 0);
 }
 
 int32_t execute(ModelContext& context) {
@@ -280,6 +310,7 @@ int32_t execute(ModelContext& context) {
   context.failed_kernel = 0;
   const int32_t status = info.entry(&context, context.buffers, context.table);
   if (status == FETTLE_OK) return status;
+  if (context.failed_kernel < 0) return status;  // the sentence is there
   Text text{};
   text << "running '" << info.name;
   if (status == FETTLE_CANCELLED) return refuse(context, status, text << "' was cancelled");
@@ -303,4 +334,28 @@ void finish(ModelContext& context, FettleTensor* outputs) {
   }
 }
 
+int32_t reach_stage(ModelContext& context, int32_t stage, int64_t* table, const int64_t* ints) {
+  const FettleModelInfo& info = *context.model->info;
+  const FettleStage& reached = info.stages[stage - 1];
+  void* buffers[] = {table};
+  const int32_t status = reached.resize(&context, buffers, ints);
+  if (status != FETTLE_OK) return sizes_not_computed(context, status);
+  const int64_t bytes = table[reached.arena_bytes_at];
+  if (bytes < 0) return rule_broken(context, -1 - bytes);
+  Block& arena = context.stage_arenas[stage - 1];
+  if (!arena.grow(bytes, reached.keeps != 0, context.model->huge_pages)) return no_arena(context, bytes);
+  context.stage_addresses[stage - 1] = arena.data;
+  if (const int32_t placed = place_outputs(context, stage)) return placed;
+  return check_states(context);
+}
+
 }  // namespace fettle::rt
+
+extern "C" int32_t fettle_reach_stage(FettleContext* given, int32_t stage, int64_t* table, const int64_t* ints) {
+  fettle::rt::ModelContext& context = *fettle::rt::of(given);
+  if (__atomic_load_n(&context.cancelled, __ATOMIC_RELAXED) != 0) return FETTLE_CANCELLED;
+  if (context.failed_kernel != 0) return FETTLE_KERNEL_FAILED;
+  const int32_t status = fettle::rt::reach_stage(context, stage, table, ints);
+  if (status != FETTLE_OK) context.failed_kernel = -1;
+  return status;
+}

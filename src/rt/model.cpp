@@ -79,8 +79,8 @@ void lay_out(Parts& parts, const FettleModelInfo& info, ModelContext& context) {
   const int64_t output_extents = count_extents(info.outputs, info.n_outputs);
   context.input_bytes = input_extents * static_cast<int64_t>(sizeof(int64_t));
   context.output_bytes = output_extents * static_cast<int64_t>(sizeof(int64_t));
-  context.buffers =
-      parts.take<void*>(int64_t{info.n_inputs} + info.n_outputs + info.n_states + 1 + info.n_constants + 1);
+  context.buffers = parts.take<void*>(int64_t{info.n_inputs} + info.n_outputs + info.n_states + 1 + info.n_constants +
+                                      1 + info.n_stages);
   context.given = parts.take<int64_t>(input_extents);
   context.input_extents = parts.take<int64_t>(input_extents);
   context.bounds = parts.take<int64_t>(output_extents);
@@ -88,6 +88,7 @@ void lay_out(Parts& parts, const FettleModelInfo& info, ModelContext& context) {
   context.table = parts.take<int64_t>(info.n_sizes);
   context.staged = parts.take<Block>(info.n_inputs);
   context.owned = parts.take<Block>(info.n_outputs);
+  context.stage_arenas = parts.take<Block>(info.n_stages);
   context.input_state = parts.take<int32_t>(info.n_inputs);
   context.output_state = parts.take<int32_t>(info.n_outputs);
   context.states = parts.take<StateMemory>(info.n_states);
@@ -135,7 +136,8 @@ bool fill(ModelContext& context, const FettleModelInfo& info) {
   }
   *at++ = context.arena.data;
   for (int32_t i = 0; i < info.n_constants; ++i) *at++ = nth(info.constants, i)->data;
-  *at = context.table;
+  *at++ = context.table;
+  context.stage_addresses = at;
   return true;
 }
 
@@ -317,6 +319,7 @@ void fettle_rt_destroy_context(FettleContext* handle) {
   context.arena.release();
   for (int32_t i = 0; i < info.n_inputs; ++i) context.staged[i].release();
   for (int32_t i = 0; i < info.n_outputs; ++i) context.owned[i].release();
+  for (int32_t k = 0; k < info.n_stages; ++k) context.stage_arenas[k].release();
   for (int32_t s = 0; s < info.n_states; ++s) context.states[s].block.release();
   fettle_pages_free(&context, context.block_bytes, 0);
   release(model);
@@ -434,6 +437,7 @@ const FettleFunctions fettle_rt_functions = {
 int32_t fettle_call_kernel(FettleContext* context, int32_t index, FettleKernel kernel, void** buffers,
                            const int64_t* ints) {
   if (__atomic_load_n(&context->cancelled, __ATOMIC_RELAXED) != 0) return FETTLE_CANCELLED;
+  if (context->failed_kernel != 0) return FETTLE_KERNEL_FAILED;
   const FettleKernelHook hook = context->on_kernel;
   const int64_t begin = hook == nullptr ? 0 : now_ns();
   const int32_t status = kernel(context, buffers, ints);
@@ -447,6 +451,7 @@ const FettleSymbol* fettle_rt_symbols(void) {
       {"fettle_parallel_for", reinterpret_cast<void*>(&fettle_parallel_for)},
       {"fettle_team_size", reinterpret_cast<void*>(&fettle_team_size)},
       {"fettle_call_kernel", reinterpret_cast<void*>(&fettle_call_kernel)},
+      {"fettle_reach_stage", reinterpret_cast<void*>(&fettle_reach_stage)},
       {"fettle_scratch_acquire", reinterpret_cast<void*>(&fettle_scratch_acquire)},
       {"fettle_scratch_release", reinterpret_cast<void*>(&fettle_scratch_release)},
       {nullptr, nullptr},

@@ -118,6 +118,13 @@ typedef struct FettleState {
   const FettleTensor* tensor; /* name and type; the shape is the most it can hold */
 } FettleState;
 
+/* Sizes that come to be known while a call runs, and what they need. For compiled code (rt/abi.h). */
+typedef struct FettleStage {
+  int32_t (*resize)(FettleContext* context, void** buffers, const int64_t* ints); /* fills its entries of the table */
+  int32_t arena_bytes_at; /* the entry that says how large the stage's arena is */
+  int32_t keeps;          /* 1: what that arena holds stays when it grows */
+} FettleStage;
+
 /* The functions that OUT.h declares, for a program that finds `fettle_artefact` in a library that it loads. */
 typedef struct FettleFunctions {
   uint32_t struct_bytes;
@@ -168,6 +175,10 @@ struct FettleModelInfo {
   int32_t (*entry)(FettleContext* context, void** buffers, const int64_t* ints);
   int32_t (*resize)(FettleContext* context, void** buffers, const int64_t* ints);
   const FettleFunctions* functions;
+  const FettleStage* stages;    /* n_stages of them */
+  const int32_t* output_stages; /* of each output: the stage, counted from 1, that tells its size; 0: known before */
+  int32_t n_stages;
+  int32_t reserved_too;
 };
 
 #define FETTLE_MAGIC 0x4c545446u /* "FTTL" */

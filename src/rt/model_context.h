@@ -26,6 +26,8 @@ struct Block {
 
   /// False where there is no memory.
   bool reserve(int64_t needed, int32_t huge_pages = 0);
+  /// The same, where more will be needed again and again; with what it holds, if it `keeps` that.
+  bool grow(int64_t needed, bool keeps, int32_t huge_pages = 0);
   void release();
 };
 
@@ -52,8 +54,10 @@ struct ModelContext : FettleContext {
   std::atomic<uint32_t> phase{kIdle};
   Text error{};
 
-  void** buffers = nullptr;  // inputs, outputs, states, arena, constants, table: what `entry` is given
+  void** buffers = nullptr;  // inputs, outputs, states, arena, constants, table, stages' arenas: what `entry` is given
   Block arena;
+  Block* stage_arenas = nullptr;     // of each stage
+  void** stage_addresses = nullptr;  // likewise, in `buffers`
   // Sizes. Extents of tensors stand one after the other.
   bool sized = false;        // input_extents are those that the table was filled for
   int64_t* given = nullptr;  // of the inputs of this call
@@ -72,6 +76,7 @@ struct ModelContext : FettleContext {
   int32_t* output_state = nullptr;  // of each output
   FettleAllocate allocate = nullptr;
   void* allocate_user = nullptr;
+  FettleTensor* outputs = nullptr;  // of this call
   // The thread on which calls are begun; made for the first one.
   FettleTensor* begun_outputs = nullptr;
   int32_t begun_status = FETTLE_OK;

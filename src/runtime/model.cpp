@@ -63,6 +63,18 @@ Result<> match(const char* what, std::span<const FettleTensor> expected, const s
   return {};
 }
 
+/// Copies what a run made in the context's memory; the tensor is made anew where it has no room.
+Result<> take_late_output(const FettleTensor& made, std::vector<int64_t> shape, Tensor& tensor) {
+  const int64_t bytes = rt::dense_bytes(made.dtype, made.shape, made.rank);
+  if (tensor.data() == nullptr || tensor.capacity_bytes() < bytes) {
+    FETTLE_TRY(tensor, Tensor::make(static_cast<FettleDtype>(made.dtype), std::move(shape)));
+  } else {
+    tensor.set_shape(std::move(shape));
+  }
+  if (bytes > 0) std::memcpy(tensor.data(), made.data, static_cast<size_t>(bytes));
+  return {};
+}
+
 std::string_view name_of_view(const FettleTensor& tensor) { return tensor.name; }
 std::string_view name_of_named(const NamedTensor& tensor) { return tensor.name; }
 
@@ -91,6 +103,7 @@ struct Model::Shared {
   std::shared_ptr<const FettleModelInfo> info;
   std::vector<FettleTensor> inputs, outputs;
   std::vector<bool> input_is_state, output_is_state;
+  std::vector<bool> output_is_late;  // a run tells its size
   FettleModel* handle = nullptr;
   std::mutex mutex;
   std::vector<FettleContext*> idle;  // of `in_context`
@@ -122,6 +135,9 @@ Result<Model> Model::make(std::shared_ptr<const FettleModelInfo> info, const Fet
   shared.outputs = copy_of(shared.info->outputs, shared.info->n_outputs);
   shared.input_is_state = of_states(*shared.info, shared.inputs.size(), &FettleState::input);
   shared.output_is_state = of_states(*shared.info, shared.outputs.size(), &FettleState::output);
+  shared.output_is_late.resize(shared.outputs.size(), false);
+  for (size_t i = 0; shared.info->n_stages > 0 && i < shared.outputs.size(); ++i)
+    shared.output_is_late[i] = shared.info->output_stages[i] > 0;
   return model;
 }
 
@@ -196,11 +212,14 @@ Result<> ModelContext::take_inputs(std::span<const NamedTensor> given) {
 
 Result<> ModelContext::take_outputs(std::span<NamedTensor> given) {
   std::ranges::copy(model_.outputs(), outputs_.begin());
-  FETTLE_TRY_VOID(
-      match("output", model_.outputs(), model_.shared_->output_is_state, given, name_of_named,
-            [&](size_t i, const NamedTensor& named) { outputs_[i] = view_of(named.name.c_str(), named.tensor); }));
+  FETTLE_TRY_VOID(match("output", model_.outputs(), model_.shared_->output_is_state, given, name_of_named,
+                        [&](size_t i, const NamedTensor& named) {
+                          // What a run tells the size of is made in the context's memory.
+                          if (!model_.shared_->output_is_late[i])
+                            outputs_[i] = view_of(named.name.c_str(), named.tensor);
+                        }));
   for (const NamedTensor& named : given)
-    if (named.tensor.data() == nullptr)
+    if (named.tensor.data() == nullptr && !is_late_output(named.name))
       return fail(ErrorCode::E705, fmt::format("output '{}' has no memory; make_outputs makes it", named.name));
   return {};
 }
@@ -212,8 +231,9 @@ Result<std::vector<NamedTensor>> ModelContext::make_outputs(std::span<const Name
   std::vector<NamedTensor> made;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (model_.shared_->output_is_state[i]) continue;
-    const std::span<const int64_t> shape = shape_of(outputs_[i]);
-    FETTLE_TRY(Tensor tensor, Tensor::make(static_cast<FettleDtype>(outputs_[i].dtype), {shape.begin(), shape.end()}));
+    std::vector<int64_t> shape(shape_of(outputs_[i]).begin(), shape_of(outputs_[i]).end());
+    std::ranges::replace(shape, -1, 0);
+    FETTLE_TRY(Tensor tensor, Tensor::make(static_cast<FettleDtype>(outputs_[i].dtype), std::move(shape)));
     made.push_back({outputs_[i].name, std::move(tensor)});
   }
   return made;
@@ -229,11 +249,22 @@ Result<> ModelContext::run_into(std::span<const NamedTensor> inputs, std::span<N
   FETTLE_TRY_VOID(take_inputs(inputs));
   FETTLE_TRY_VOID(take_outputs(outputs));
   FETTLE_TRY_VOID(checked(functions().run(handle_.get(), inputs_.data(), outputs_.data())));
-  for (const FettleTensor& made : outputs_)
-    for (NamedTensor& output : outputs)
-      if (output.name == made.name && !std::ranges::equal(output.tensor.shape(), shape_of(made)))
-        output.tensor.set_shape({shape_of(made).begin(), shape_of(made).end()});
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const FettleTensor& made = outputs_[i];
+    const auto output = std::ranges::find(outputs, made.name, &NamedTensor::name);
+    if (output == outputs.end()) continue;
+    std::vector<int64_t> shape(shape_of(made).begin(), shape_of(made).end());
+    if (model_.shared_->output_is_late[i])
+      FETTLE_TRY_VOID(take_late_output(made, std::move(shape), output->tensor));
+    else if (output->tensor.shape() != shape)
+      output->tensor.set_shape(std::move(shape));
+  }
   return {};
+}
+
+bool ModelContext::is_late_output(std::string_view name) const {
+  const auto found = std::ranges::find_if(outputs_, [&](const FettleTensor& output) { return output.name == name; });
+  return found != outputs_.end() && model_.shared_->output_is_late[static_cast<size_t>(found - outputs_.begin())];
 }
 
 Result<> ModelContext::run_on(std::span<const FettleTensor> inputs, std::span<FettleTensor> outputs) {

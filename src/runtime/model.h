@@ -50,7 +50,7 @@ class ModelContext {
   const Model& model() const { return model_; }
 
   /// Tensors that are large enough for the outputs that inputs of these shapes lead to, zeroed; what run_into fills.
-  /// States are not among them. Errors: E704, E705, E710.
+  /// What a run tells the size of is empty. States are not among them. Errors: E704, E705, E710.
   Result<std::vector<NamedTensor>> make_outputs(std::span<const NamedTensor> inputs);
 
   /// Runs with the inputs in any order and returns the outputs in the model's order. An input that a state stands for
@@ -59,7 +59,7 @@ class ModelContext {
   Result<std::vector<NamedTensor>> run(std::span<const NamedTensor> inputs);
 
   /// The same into tensors made before (see make_outputs), which get the shapes that outputs have. Nothing is allocated
-  /// where inputs have the extents of the call before.
+  /// where inputs have the extents of the call before, but for outputs that a run tells the size of.
   Result<> run_into(std::span<const NamedTensor> inputs, std::span<NamedTensor> outputs);
 
   /// The same on any memory: inputs by their names, strided or not; outputs in the model's order, all of them, as
@@ -98,6 +98,7 @@ class ModelContext {
   Result<> take_inputs(std::span<const FettleTensor> given);
   Result<> take_inputs(std::span<const NamedTensor> given);
   Result<> take_outputs(std::span<NamedTensor> given);
+  bool is_late_output(std::string_view name) const;
 
   Model model_;  // before handle_: outlives it
   Handle handle_;

@@ -68,6 +68,7 @@ class Describer {
     info.n_states = static_cast<int32_t>(artefact_.states.size());
     info.n_sizes = artefact_.n_sizes;
     info.n_size_errors = static_cast<int32_t>(artefact_.size_errors.size());
+    info.n_stages = static_cast<int32_t>(artefact_.stages.size());
     info.default_threads = artefact_.default_threads;
     info.arena_bytes = artefact_.arena_bytes;
     const uint64_t at = add_table(&info, sizeof info);
@@ -87,6 +88,11 @@ class Describer {
     if (!artefact_.resize.empty())
       object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, resize), artefact_.resize);
     object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, functions), "fettle_rt_functions");
+    if (!artefact_.stages.empty()) {
+      point_to_table(at + offsetof(FettleModelInfo, stages), add_stages());
+      object_.point(tables_, at + offsetof(FettleModelInfo, output_stages), text_,
+                    add_text(artefact_.output_stages.data(), artefact_.output_stages.size() * sizeof(int32_t)));
+    }
     return std::move(object_);
   }
 
@@ -136,6 +142,15 @@ class Describer {
     const uint64_t first = add_tensors(tensors);
     for (size_t i = 0; i < states.size(); ++i)
       point_to_table(at + i * sizeof(FettleState) + offsetof(FettleState, tensor), first + i * sizeof(FettleTensor));
+    return at;
+  }
+  uint64_t add_stages() {
+    std::vector<FettleStage> stages;
+    for (const ArtefactStage& stage : artefact_.stages) stages.push_back({nullptr, stage.arena_bytes_at, stage.keeps});
+    const uint64_t at = add_table(stages.data(), stages.size() * sizeof(FettleStage));
+    for (size_t i = 0; i < stages.size(); ++i)
+      object_.point_to_symbol(tables_, at + i * sizeof(FettleStage) + offsetof(FettleStage, resize),
+                              artefact_.stages[i].resize);
     return at;
   }
   /// An array of strings; null for those that are empty, where `absent` says so.
@@ -198,6 +213,11 @@ const char* wrong_sizes(const Artefact& artefact) {
   }
   if (artefact.n_sizes > 0 && artefact.n_sizes < extents)
     return "the table of sizes has no room for the outputs' extents";
+  for (const ArtefactStage& stage : artefact.stages)
+    if (stage.arena_bytes_at < 0 || stage.arena_bytes_at >= artefact.n_sizes)
+      return "the size of a stage's arena is not in the table of sizes";
+  if (!artefact.stages.empty() && artefact.output_stages.size() != artefact.outputs.size())
+    return "not every output has its stage";
   for (const ArtefactState& state : artefact.states) {
     const auto has = [&](const std::vector<ArtefactTensor>& tensors, int32_t i) {
       return i >= 0 && i < static_cast<int32_t>(tensors.size()) &&

@@ -26,6 +26,12 @@ struct ArtefactState {
   int32_t input = 0, output = 0, length_axis = -1;
 };
 
+/// FettleStage, by the symbol of its function.
+struct ArtefactStage {
+  std::string resize;
+  int32_t arena_bytes_at = 0, keeps = 0;
+};
+
 /// Data that the file carries as they are: mapped when used, shared between processes, never written to.
 struct ArtefactConstant {
   ArtefactTensor tensor;
@@ -53,6 +59,8 @@ struct Artefact {
   int32_t n_sizes = 0;  // entries of the table; 0: all sizes are fixed
   std::string resize;   // symbol of what fills the table; empty where all sizes are fixed
   std::vector<std::string> size_errors;
+  std::vector<ArtefactStage> stages;
+  std::vector<int32_t> output_stages;  // FettleModelInfo's, where there are stages
 };
 
 /// What code compiled for LLVM's feature string needs of a processor, in the form of Artefact::target_features: without

@@ -263,6 +263,7 @@ void CPrinter::print_call(const CallFuncNode& call) {
 
 ///   call k(&x[0], &arena[4096], 7, n)   →   fettle_call_kernel(context, 7, k, buffers, ints), as codegen/llvm does
 void CPrinter::print_kernel_call(const CallFuncNode& call) {
+  if (call.name == kReachStage) return fail_with("a host program whose sizes a run tells cannot be printed");
   size_t n_buffers = 0;
   while (n_buffers < call.args.size() && call.args[n_buffers].as<AddressNode>()) ++n_buffers;
   const int64_t* number = n_buffers < call.args.size() ? as_int(call.args[n_buffers]) : nullptr;

@@ -10,11 +10,40 @@ using namespace llvm;
 
 bool FunctionEmitter::is_host() const { return func_.annotations.get_int(kHostKey, 0) != 0; }
 
+/// Of an argument; of a late buffer it is read anew each time.
+Value* FunctionEmitter::emit_host_address(const Expr& address) {
+  const auto* node = address.as<AddressNode>();
+  const auto late = node ? late_buffers_.find(node->buffer.get()) : late_buffers_.end();
+  if (late == late_buffers_.end()) return emit(address);
+  auto& b = vb_.here();
+  Value* base = b.CreateLoad(b.getPtrTy(), late->second);
+  Value* offset =
+      b.CreateMul(emit(node->indices.front()), b.getInt64(static_cast<uint64_t>(node->buffer->dtype.element_bytes())));
+  return b.CreateGEP(b.getInt8Ty(), base, offset);
+}
+
+/// An array of them; null where there are none.
+Value* FunctionEmitter::emit_integers(std::span<const Expr> integers) {
+  auto& b = vb_.here();
+  if (integers.empty()) return ConstantPointerNull::get(b.getPtrTy());
+  Value* array = vb_.place_on_stack(ArrayType::get(b.getInt64Ty(), integers.size()));
+  for (size_t i = 0; i < integers.size(); ++i)
+    b.CreateStore(emit(integers[i]), b.CreateConstGEP1_64(b.getInt64Ty(), array, i));
+  return array;
+}
+
+void FunctionEmitter::keep_first_failure(Value* status) {
+  auto& b = vb_.here();
+  Value* before = b.CreateLoad(b.getInt32Ty(), status_);
+  note_failure(b.CreateSelect(b.CreateICmpNE(before, b.getInt32(FETTLE_OK)), before, status));
+}
+
 ///   call k(&x[0], &arena[4096], 7, n)
 /// → void* buffers[2] = {x, arena + 4096};  int64_t ints[1] = {n};
 ///   status = fettle_call_kernel(context, 7, k, buffers, ints)
 /// The first integer is the call's number in the model, the others are the kernel's; the first failure is kept.
 void FunctionEmitter::emit_kernel_call(const CallFuncNode& node) {
+  if (node.name == kReachStage) return emit_reach_stage(node);
   auto& b = vb_.here();
   size_t n_buffers = 0;
   while (n_buffers < node.args.size() && node.args[n_buffers].as<AddressNode>()) ++n_buffers;
@@ -26,23 +55,41 @@ void FunctionEmitter::emit_kernel_call(const CallFuncNode& node) {
   Type* pointer = b.getPtrTy();
   AllocaInst* buffers = vb_.place_on_stack(ArrayType::get(pointer, n_buffers));
   for (size_t i = 0; i < n_buffers; ++i) {
-    Value* address = emit(node.args[i]);
+    Value* address = emit_host_address(node.args[i]);
     b.CreateStore(address, b.CreateConstGEP1_64(pointer, buffers, i));
   }
-  Value* ints = ConstantPointerNull::get(b.getPtrTy());
-  if (const size_t n_ints = node.args.size() - n_buffers - 1; n_ints > 0) {
-    ints = vb_.place_on_stack(ArrayType::get(b.getInt64Ty(), n_ints));
-    for (size_t i = 0; i < n_ints; ++i)
-      b.CreateStore(emit(node.args[n_buffers + 1 + i]), b.CreateConstGEP1_64(b.getInt64Ty(), ints, i));
-  }
+  Value* ints = emit_integers(std::span(node.args).subspan(n_buffers + 1));
   FunctionCallee kernel = state_.module.getOrInsertFunction(
       node.name, FunctionType::get(b.getInt32Ty(), {pointer, pointer, pointer}, false));
   const auto run = state_.runtime_function("fettle_call_kernel", b.getInt32Ty(),
                                            {pointer, b.getInt32Ty(), pointer, pointer, pointer});
-  Value* status =
-      b.CreateCall(run, {context_, b.getInt32(static_cast<uint32_t>(*number)), kernel.getCallee(), buffers, ints});
-  Value* before = b.CreateLoad(b.getInt32Ty(), status_);
-  note_failure(b.CreateSelect(b.CreateICmpNE(before, b.getInt32(FETTLE_OK)), before, status));
+  keep_first_failure(
+      b.CreateCall(run, {context_, b.getInt32(static_cast<uint32_t>(*number)), kernel.getCallee(), buffers, ints}));
+  forget_arguments(node);
+}
+
+/// What a call may have written.
+void FunctionEmitter::forget_arguments(const CallFuncNode& node) {
+  Effects effects;
+  for (const Expr& arg : node.args)
+    if (const auto* address = arg.as<AddressNode>()) effects.buffers.insert(address->buffer.get());
+  forget(effects);
+}
+
+///   call fettle_reach_stage(&table[0], 2, n)  →  status = fettle_reach_stage(context, 2, table, ints)
+void FunctionEmitter::emit_reach_stage(const CallFuncNode& node) {
+  auto& b = vb_.here();
+  const int64_t* stage = node.args.size() > 1 ? as_int(node.args[1]) : nullptr;
+  if (!stage) {
+    fail(ErrorCode::E301, "a stage has no number", b.getInt32Ty());
+    return;
+  }
+  Type* pointer = b.getPtrTy();
+  const auto reach = state_.runtime_function(kReachStage, b.getInt32Ty(), {pointer, b.getInt32Ty(), pointer, pointer});
+  Value* ints = emit_integers(std::span(node.args).subspan(2));
+  keep_first_failure(b.CreateCall(
+      reach, {context_, b.getInt32(static_cast<uint32_t>(*stage)), emit_host_address(node.args[0]), ints}));
+  forget_arguments(node);
 }
 
 }  // namespace fettle::llvm_backend

@@ -4,6 +4,7 @@
 
 #include "codegen/captures.h"
 #include "codegen/context_users.h"
+#include "codegen/late_buffers.h"
 #include "ir/annotations.h"
 #include "ir/fields.h"
 #include "rt/abi.h"
@@ -53,10 +54,15 @@ Function* emit_function(ModuleState& state, const Func& func, const std::string&
     emitter.set_context(function->getArg(at), emitter.make_status());
     ++at;
   }
-  for (const Param& param : func->params) {
-    function->addParamAttr(at, llvm::Attribute::NoAlias);
+  for (unsigned i = 0; i < func->params.size(); ++i, ++at) {
+    const BufferNode* buffer = func->params[i].buffer.get();
     function->addParamAttr(at, llvm::Attribute::NonNull);
-    emitter.bind_buffer(param.buffer.get(), function->getArg(at++));
+    if (is_late(*func.get(), i)) {
+      emitter.late_buffers_[buffer] = function->getArg(at);
+      continue;
+    }
+    function->addParamAttr(at, llvm::Attribute::NoAlias);
+    emitter.bind_buffer(buffer, function->getArg(at));
   }
   for (const IntParam& param : func->int_params) {
     emitter.bind_var(param.var.get(), function->getArg(at++));
@@ -83,8 +89,10 @@ void emit_entry(ModuleState& state, const Func& func, const std::string& name, F
   llvm::SmallVector<Value*, 16> args;
   const bool needs_context = !body->getReturnType()->isVoidTy();
   if (needs_context) args.push_back(function->getArg(0));
-  for (unsigned i = 0; i < func->params.size(); ++i)
-    args.push_back(b.CreateLoad(pointer, b.CreateConstGEP1_64(pointer, function->getArg(1), i)));
+  for (unsigned i = 0; i < func->params.size(); ++i) {
+    Value* place = b.CreateConstGEP1_64(pointer, function->getArg(1), i);
+    args.push_back(is_late(*func.get(), i) ? place : b.CreateLoad(pointer, place));
+  }
   for (unsigned i = 0; i < func->int_params.size(); ++i)
     args.push_back(b.CreateLoad(i64, b.CreateConstGEP1_64(i64, function->getArg(2), i)));
   CallInst* call = b.CreateCall(body, args);
@@ -241,10 +249,7 @@ void FunctionEmitter::emit_call(const CallFuncNode& node) {
   function->setDoesNotThrow();
   function->setDSOLocal(true);
   CallInst* call = b.CreateCall(callee, args);
-  Effects effects;
-  for (const Expr& arg : node.args)
-    if (const auto* address = arg.as<AddressNode>()) effects.buffers.insert(address->buffer.get());
-  forget(effects);
+  forget_arguments(node);
   if (!needs_context) return;
   // status = call failed ? its status : status
   Value* failed = b.CreateICmpNE(call, b.getInt32(FETTLE_OK));

@@ -8,6 +8,7 @@
 
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -118,6 +119,11 @@ class FunctionEmitter {
   void emit_call(const CallFuncNode& node);
   bool is_host() const;                             // emit_host.cpp
   void emit_kernel_call(const CallFuncNode& node);  // emit_host.cpp
+  void emit_reach_stage(const CallFuncNode& node);  // emit_host.cpp
+  llvm::Value* emit_integers(std::span<const Expr> integers);
+  llvm::Value* emit_host_address(const Expr& address);
+  void keep_first_failure(llvm::Value* status);
+  void forget_arguments(const CallFuncNode& node);
   void emit_evaluate(const EvaluateNode& node);
   void emit_parallel(const ForNode& node);
   void note_failure(llvm::Value* failed_status);
@@ -216,6 +222,7 @@ class FunctionEmitter {
   std::unordered_map<const VarNode*, llvm::Value*> vars_;
   std::unordered_map<const VarNode*, int64_t> var_minimum_;
   std::unordered_map<const BufferNode*, MemoryBuffer> buffers_;
+  std::unordered_map<const BufferNode*, llvm::Value*> late_buffers_;  // where the addresses of such buffers stand
   std::map<const llvm::Constant*, llvm::Value*> run_time_masks_;
   struct Remembered {
     Expr expr;  // kept alive, so that no other takes its address

@@ -61,6 +61,11 @@ Types range_of_sizes(const Node& node) {
   return same_dtype(node, {max(ceildiv(limit - start, delta), 0)});
 }
 Types range_type(const Node& node) {
+  if (has_input(node, 3) || node.attrs.has("count")) {
+    FETTLE_TRY(const auto count, dims_param(node, 3, "count"));
+    if (count->size() != 1) return bad_attribute(node, "its count is no number");
+    return same_dtype(node, {max(count->front(), 0)});
+  }
   if (!has_constant_bounds(node)) return range_of_sizes(node);
   double bounds[3];
   for (size_t i = 0; i < 3; ++i) bounds[i] = node.inputs[i]->constant->at(0);
@@ -124,11 +129,13 @@ Tensors one_hot(const Node& node, std::span<const te::Tensor> in) {
   }));
 }
 
-constexpr ParamInput shape_param[] = {{0, "shape", kInts}};
+constexpr ParamInput count_param[] = {{3, "count", kDims}};
+constexpr ParamInput shape_param[] = {{0, "shape", kDims}};
 constexpr OpDef defs[] = {
     define(kInjective, "ConstantOfShape", {0, 1}, constant_of_shape_type, constant_of_shape,
            {.params = shape_param, .content = constant_of_shape_content, .work = kMoves}),
-    define(kInjective, "Range", 3, range_type, range, {.content = range_content}),
+    // A fourth input is the count, where data decide it.
+    define(kInjective, "Range", {3, 4}, range_type, range, {.params = count_param, .content = range_content}),
     define(kInjective, "EyeLike", 1, eye_like_type, eye_like),
     define(kBroadcast, "OneHot", 3, one_hot_type, one_hot, {.work = kMoves}),
 };

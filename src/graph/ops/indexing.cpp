@@ -161,9 +161,10 @@ struct SlicedDim {
   int64_t step = 1;
 };
 
-// An index, which counts from the end where it is negative. Of an open one, the sign must not depend on sizes.
+// An index, which counts from the end where it is negative. Of an open one, the sign must not depend on inputs' sizes.
 Dim from_front(const Node& node, const Dim& index, const Dim& extent) {
   if (index.max() < 0) return index + extent;
+  if (is_signed_by_data(index)) return index + extent * is_negative(index);
   note_not_negative(node, index, "an index");
   return index;
 }
@@ -315,6 +316,18 @@ Types expand_type(const Node& node) {
   FETTLE_TRY(auto shape, dims_param(node, 1, "shape"));
   if (!shape) return bad_attribute(node, "no shape is given");
   std::ranges::replace(*shape, Dim(-1), Dim(1));  // the extent that there is, as some exporters write it
+  for (size_t d = 0; d < shape->size(); ++d) {
+    Dim& dim = (*shape)[d];
+    if (!is_signed_by_data(dim)) continue;
+    dim = dim + 2 * is_negative(dim);
+    // An extent that is not 1 stays, whether the data say so or 1.
+    const size_t from_end = shape->size() - d;
+    const Dim before =
+        from_end <= shape_of(node, 0).size() ? shape_of(node, 0)[shape_of(node, 0).size() - from_end] : 1;
+    if (before == Dim(1)) continue;
+    note_equal(node, (dim - before) * (dim - 1), 0, "an extent that is there, and the one to expand to");
+    dim = before;
+  }
   FETTLE_TRY(Shape out, broadcast(node, shape_of(node, 0), *shape));
   return one_type(dtype_of(node, 0), std::move(out));
 }
@@ -560,11 +573,11 @@ Tensors cumulative_sum(const Node& node, std::span<const te::Tensor> in) {
 }
 
 constexpr ParamInput slice_params[] = {
-    {1, "starts", kInts}, {2, "ends", kInts}, {3, "axes", kInts}, {4, "steps", kInts}};
-constexpr ParamInput pad_params[] = {{1, "pads", kInts}, {2, "value", kFloat}, {3, "axes", kInts}};
-constexpr ParamInput split_params[] = {{1, "split", kInts}};
-constexpr ParamInput shape_params[] = {{1, "shape", kInts}};
-constexpr ParamInput repeats_params[] = {{1, "repeats", kInts}};
+    {1, "starts", kDims}, {2, "ends", kDims}, {3, "axes", kInts}, {4, "steps", kInts}};
+constexpr ParamInput pad_params[] = {{1, "pads", kDims}, {2, "value", kFloat}, {3, "axes", kInts}};
+constexpr ParamInput split_params[] = {{1, "split", kDims}};
+constexpr ParamInput shape_params[] = {{1, "shape", kDims}};
+constexpr ParamInput repeats_params[] = {{1, "repeats", kDims}};
 constexpr ParamInput k_params[] = {{1, "k", kInt}};
 constexpr ParamInput axis_params[] = {{1, "axis", kInt}};
 constexpr OpDef moves(std::string_view name, InputCount inputs, Infer infer, Compute compute, OpDef traits = {}) {

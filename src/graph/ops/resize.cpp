@@ -360,7 +360,7 @@ bool maps_pixels(const Node& node) {
   return from.size() > 2 && from[0] == to[0] && from[1] == to[1];
 }
 
-constexpr ParamInput params[] = {{1, "roi", kFloats}, {2, "scales", kFloats}, {3, "sizes", kInts}};
+constexpr ParamInput params[] = {{1, "roi", kFloats}, {2, "scales", kFloats}, {3, "sizes", kDims}};
 constexpr OpDef defs[] = {
     define(kInjective, "Resize", {1, 4}, resize_type, resize,
            {.params = params, .image = ImageWork::kResampling, .maps_pixels = maps_pixels}),

@@ -172,7 +172,7 @@ Tensors size_compute(const Node& node, std::span<const te::Tensor>) {
   return one(map_output(node, [&](const Indices&) { return size_expr(element_count(shape_of(node, 0))); }));
 }
 
-constexpr ParamInput shape_param[] = {{1, "shape", kInts}};
+constexpr ParamInput shape_param[] = {{1, "shape", kDims}};
 constexpr ParamInput axes_param[] = {{1, "axes", kInts}};
 constexpr ViewRule reshape_view{reshape_outputs, reshape_input};
 constexpr OpDef reshaping(std::string_view name, InputCount inputs, Infer infer, OpDef traits) {

@@ -1,5 +1,9 @@
 #include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
 
+#include "graph/late_sizes.h"
 #include "graph/op.h"
 #include "graph/passes/fold_node.h"
 #include "graph/passes/passes.h"
@@ -12,7 +16,7 @@ constexpr int64_t kMaxPairs = int64_t{1} << 31;
 }  // namespace
 
 bool can_fold(const Node& node, int64_t max_bytes) {
-  if (!node.bodies.empty()) return false;
+  if (!node.op->compute) return false;
   int64_t in_bytes = 0, out_bytes = 0, largest = 0;
   for (const Value* input : node.inputs) {
     if (!input) continue;
@@ -56,10 +60,17 @@ Result<> fold_constants(Graph& graph, const PassContext& context) {
 
 Result<> drop_dead(Graph& graph, const PassContext&) {
   const std::vector<Node*> nodes = graph.nodes();
+  std::set<std::string, std::less<>> sizes;  // that later nodes speak of
   for (size_t i = nodes.size(); i-- > 0;) {
-    const bool used = std::any_of(nodes[i]->outputs.begin(), nodes[i]->outputs.end(),
-                                  [&](const Value* output) { return graph.use_count(output) > 0; });
-    if (!nodes[i]->erased && !used) graph.erase(nodes[i]);
+    if (nodes[i]->erased) continue;
+    const bool used =
+        std::ranges::any_of(nodes[i]->outputs, [&](const Value* output) { return graph.use_count(output) > 0; }) ||
+        std::ranges::any_of(defined_sizes(*nodes[i]),
+                            [&](const Dim& size) { return sizes.contains(size.symbol_name()); });
+    if (used)
+      for_each_size(*nodes[i], [&](std::string_view size) { sizes.emplace(size); });
+    else
+      graph.erase(nodes[i]);
   }
   return {};
 }

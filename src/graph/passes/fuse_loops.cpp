@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <set>
 
+#include "graph/late_sizes.h"
 #include "graph/loop_kernel.h"
 #include "graph/op.h"
 #include "graph/op_util.h"
@@ -18,6 +20,14 @@ bool is_worth_a_kernel(const LoopParts& loop) {
   for (int i = 0; i < loop.n_carried; ++i)
     bytes = bytes + element_count(loop.carried_in(i)->shape()) * loop.carried_in(i)->dtype().element_bytes();
   return bytes.typical() <= kMostCarriedBytes;
+}
+
+// Whether rules are looked at where the loop runs; a kernel looks at none.
+bool has_rules(const Graph& model, const Node& loop) {
+  std::set<std::string, std::less<>> runs;
+  for (const Dim& dim : dims_of_attr(loop, kRunsKey)) runs.emplace(dim.symbol_name());
+  return std::ranges::any_of(model.size_checks(),
+                             [&](const SizeCheck& check) { return mentions_any(check.value, runs); });
 }
 
 bool can_be_kernel(const Node& node) {
@@ -48,13 +58,20 @@ void give_constants(Graph& graph, Node* loop) {
 
 }  // namespace
 
-Result<> fuse_loops(Graph& graph, const PassContext&) {
-  for (Node* node : std::vector<Node*>(graph.nodes())) {
-    if (node->erased || !is_loop(*node) || !is_worth_a_kernel(LoopParts(*node)) || !can_be_kernel(*node)) continue;
-    give_constants(graph, node);
-    node->attrs.set(std::string(kIsKernelAttr), int64_t{1});
-    node->bodies[0]->sort();
-  }
+Result<> fuse_loops(Graph& model, const PassContext&) {
+  for_each_graph(model, [&](Graph& graph) {
+    for (Node* node : std::vector<Node*>(graph.nodes())) {
+      if (node->erased || !is_loop(*node) || !is_worth_a_kernel(LoopParts(*node)) || has_rules(model, *node)) continue;
+      if (!can_be_kernel(*node)) continue;
+      Value* limit = node->inputs[0];
+      if (!ops::content_of(*limit) && !define_sizes(graph, limit, -kMaxDim, kMaxDim)) continue;
+      node->attrs.erase(kRunsKey);
+      give_constants(graph, node);
+      node->attrs.set(std::string(kStepsKey), dims_attr({LoopParts(*node).iterations()}));
+      node->bodies[0]->sort();
+    }
+    graph.sort();
+  });
   return {};
 }
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "graph/control.h"
+#include "graph/late_sizes.h"
 #include "graph/op_util.h"
 #include "graph/passes/fold_node.h"
+#include "graph/passes/lower_data_sized.h"
 #include "graph/passes/lower_recurrent.h"
 #include "graph/passes/lower_scan.h"
 #include "graph/passes/passes.h"
@@ -49,6 +51,7 @@ std::optional<AttrValue> as_attribute(const ConstantTensor& data, ParamInput::Ki
   constexpr double kExact = 9007199254740992.0;  // 2^53
   switch (kind) {
     case Kind::kInts:
+    case Kind::kDims:
       return AttrValue(to_ints(data));
     case Kind::kInt:
       return data.n_elems() == 1 ? std::optional<AttrValue>(data.int_at(0)) : std::nullopt;
@@ -63,6 +66,14 @@ std::optional<AttrValue> as_attribute(const ConstantTensor& data, ParamInput::Ki
   return std::nullopt;
 }
 
+// What sizes depend on and is not known becomes sizes itself.
+void define_params(Graph& graph, const Node& node) {
+  for (const ParamInput& param : node.op->params) {
+    Value* input = node.input(static_cast<size_t>(param.index));
+    if (param.kind == ParamInput::Kind::kDims && input) define_sizes(graph, input, -kMaxDim, kMaxDim);
+  }
+}
+
 void settle_params(Graph& graph, Node* node) {
   for (const ParamInput& param : node->op->params) {
     const auto i = static_cast<size_t>(param.index);
@@ -71,7 +82,8 @@ void settle_params(Graph& graph, Node* node) {
     std::optional<AttrValue> value;
     if (input->is_constant())
       value = as_attribute(*input->constant, param.kind);
-    else if (input->content && (param.kind == ParamInput::Kind::kInts || param.kind == ParamInput::Kind::kInt))
+    else if (input->content && (param.kind == ParamInput::Kind::kInts || param.kind == ParamInput::Kind::kInt ||
+                                param.kind == ParamInput::Kind::kDims))
       value = dims_attr(*input->content);
     if (!value) continue;
     node->attrs.set(std::string(param.attr), std::move(*value));
@@ -85,27 +97,42 @@ void settle_params(Graph& graph, Node* node) {
 // The types of a body's inputs, from what the node gives.
 void type_inputs(const Node& node) {
   const Captured captured = captured_inputs(node);
+  const std::vector<Dim> carried = dims_of_attr(node, kCarriedSizesKey);
   for (const auto& body : node.bodies) {
     const auto& inputs = body->inputs();
     if (is_loop(node)) {
       inputs[0]->type = TensorType{kI64, {}};
       inputs[1]->type = TensorType{kBool, {}};
     }
+    size_t next = 0;
     for (size_t i = is_loop(node) ? 2 : captured.first; i < node.inputs.size(); ++i) {
       Value* input = inputs[i - captured.node_only];
       input->type = node.inputs[i]->type;
-      if (i >= captured.first) input->content = node.inputs[i]->content;
+      if (i >= captured.first) {
+        input->content = node.inputs[i]->content;
+        continue;
+      }
+      for (Dim& dim : input->type->shape) {
+        if (next < carried.size() && !(carried[next] == Dim(-1))) dim = carried[next];
+        ++next;
+      }
     }
   }
 }
 
-// How often body i runs at most, as far as sizes tell: 1 where they do not.
-Dim runs_of_body(const Node& node, size_t i) {
+// How often body i runs at most. Where sizes do not tell, it is a size that is 1 while the body runs.
+Dim runs_of_body(Node& node, size_t i) {
   const Value* value = is_loop(node) ? LoopParts(node).limit() : node.inputs[0];
   const auto content = value ? ops::content_of(*value) : std::nullopt;
-  if (!content || content->size() != 1) return 1;
-  if (is_loop(node)) return max(content->front(), 0);
-  return i == 0 ? content->front() : 1 - content->front();
+  if (content && content->size() == 1) {
+    if (is_loop(node)) return max(content->front(), 0);
+    return i == 0 ? content->front() : 1 - content->front();
+  }
+  std::vector<Dim> runs = dims_of_attr(node, kRunsKey);
+  while (runs.size() < node.bodies.size())
+    runs.push_back(ops::fresh_size(fmt::format("{}.{}.runs", node.name, node.bodies[runs.size()]->name()), 0, 1, 1));
+  node.attrs.set(kRunsKey, dims_attr(runs));
+  return runs[i];
 }
 
 Result<> infer_node(Graph& graph, Node* node, const PassContext& context);
@@ -132,6 +159,111 @@ Result<bool> take_branch(Graph& graph, Node* node, const PassContext& context) {
   return true;
 }
 
+// The dims of a list of types, one after the other.
+std::vector<Dim> all_dims(const std::vector<const TensorType*>& types) {
+  std::vector<Dim> dims;
+  for (const TensorType* type : types) dims.insert(dims.end(), type->shape.begin(), type->shape.end());
+  return dims;
+}
+
+bool same_ranks(const std::vector<const TensorType*>& a, const std::vector<const TensorType*>& b) {
+  return std::ranges::equal(a, b, [](const TensorType* x, const TensorType* y) {
+    return x->shape.size() == y->shape.size() && x->dtype == y->dtype;
+  });
+}
+
+// Where two lists differ, a size of its own, of a range that is at least [0, range], unless `sizes` has one already.
+// Whether there are new ones.
+bool add_sizes(const std::vector<Dim>& a, const std::vector<Dim>& b, int64_t range, const std::string& name,
+               std::vector<Dim>& sizes) {
+  bool any = false;
+  sizes.resize(a.size(), -1);
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i] || !(sizes[i] == Dim(-1))) continue;
+    sizes[i] = ops::fresh_size(fmt::format("{}.{}", name, i), 0, std::max({range, a[i].max(), b[i].max()}),
+                               std::max(a[i].typical(), b[i].typical()));
+    any = true;
+  }
+  return any;
+}
+
+Result<> infer_graph(Graph& graph, const PassContext& context);
+
+Result<> infer_body(Node* node, size_t i, const PassContext& context) {
+  const ops::BodyCheckScope checks(runs_of_body(*node, i));
+  FETTLE_TRY_VOID(infer_graph(*node->bodies[i], context));
+  node->bodies[i]->sort();
+  return {};
+}
+
+// A loop that carries values whose shapes change is typed anew, with sizes of their own in place of what changes.
+Result<> infer_loop_body(Node* node, const PassContext& context) {
+  const bool may_change = node->attrs.get_int("keeps_shapes", 0) == 0 && LoopParts(*node).n_carried > 0;
+  Graph* rules = ops::SizeCheckScope::graph();
+  for (;;) {
+    Graph before;
+    std::vector<SizeCheck> checks;
+    if (may_change) before = node->bodies[0]->clone();
+    if (rules) checks = rules->size_checks();
+    type_inputs(*node);
+    FETTLE_TRY_VOID(infer_body(node, 0, context));
+    if (!may_change) return {};
+    const LoopParts loop(*node);
+    std::vector<const TensorType*> found, left;
+    for (int i = 0; i < loop.n_carried; ++i) {
+      found.push_back(&*loop.carried_in(i)->type);
+      left.push_back(&*loop.carried_out(i)->type);
+    }
+    if (!same_ranks(found, left)) return {};  // which the loop's own rule refuses
+    std::vector<Dim> sizes = dims_of_attr(*node, kCarriedSizesKey);
+    if (!add_sizes(all_dims(found), all_dims(left), kMaxDim, node->name + ".carried", sizes)) return {};
+    node->attrs.set(kCarriedSizesKey, dims_attr(std::move(sizes)));
+    node->bodies[0] = std::make_shared<Graph>(std::move(before));
+    if (rules) rules->set_size_checks(std::move(checks));
+  }
+}
+
+Result<> infer_bodies(Node* node, const PassContext& context) {
+  if (is_loop(*node)) return infer_loop_body(node, context);
+  type_inputs(*node);
+  for (size_t i = 0; i < node->bodies.size(); ++i) FETTLE_TRY_VOID(infer_body(node, i, context));
+  return {};
+}
+
+// The sizes of outputs that only a run tells.
+void settle_late_sizes(Graph& graph, Node* node) {
+  std::vector<Dim> sizes = dims_of_attr(*node, kDefinesKey);
+  if (is_branch(*node)) {
+    const auto types_of = [&](size_t body) {
+      std::vector<const TensorType*> types;
+      for (size_t i = 0; i < std::min(node->outputs.size(), node->bodies[body]->outputs().size()); ++i)
+        types.push_back(&*node->bodies[body]->outputs()[i].value->type);
+      return types;
+    };
+    const auto a = types_of(0), b = types_of(1);
+    if (same_ranks(a, b)) add_sizes(all_dims(a), all_dims(b), 0, node->name, sizes);
+  } else {
+    const LoopParts loop(*node);
+    for (const Dim& carried : dims_of_attr(*node, kCarriedSizesKey))
+      sizes.push_back(carried == Dim(-1) ? carried
+                                         : ops::fresh_size(fmt::format("{}.{}", node->name, sizes.size()), 0,
+                                                           carried.max(), carried.typical()));
+    if (loop.n_scans > 0) {
+      const Value* limit = loop.limit();
+      if (limit && loop.is_counted() && !ops::content_of(*limit))
+        define_sizes(graph, node->inputs[0], -kMaxDim, kMaxDim);
+      const bool is_known = loop.iterations().symbol_name() != node->name + ".iterations";
+      if (sizes.empty())
+        for (int i = 0; i < loop.n_carried; ++i) sizes.insert(sizes.end(), loop.initial(i)->shape().size(), -1);
+      sizes.push_back(is_known ? Dim(-1) : ops::fresh_size(node->name + ".iterations", 0, kMaxDim));
+    } else if (!sizes.empty()) {
+      sizes.emplace_back(-1);
+    }
+  }
+  if (std::ranges::any_of(sizes, [](const Dim& size) { return !size.symbol_name().empty(); }))
+    node->attrs.set(kDefinesKey, dims_attr(std::move(sizes)));
+}
+
 Result<> infer_graph(Graph& graph, const PassContext& context) {
   return infer_nodes(graph, std::vector<Node*>(graph.nodes()), context);
 }
@@ -142,6 +274,7 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
     FETTLE_TRY(const std::vector<Node*> added, lower_recurrent(graph, node));
     return infer_nodes(graph, added, context);
   }
+  if (const auto added = lower_data_sized(graph, node)) return infer_nodes(graph, *added, context);
   if (!node->bodies.empty()) {
     if (is_branch(*node)) {
       FETTLE_TRY(const bool taken, take_branch(graph, node, context));
@@ -155,14 +288,12 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
       return infer_nodes(graph, added, context);
     }
     settle_captured(graph, node);
-    type_inputs(*node);
-    for (size_t i = 0; i < node->bodies.size(); ++i) {
-      const ops::BodyCheckScope checks(runs_of_body(*node, i));
-      FETTLE_TRY_VOID(infer_graph(*node->bodies[i], context));
-      node->bodies[i]->sort();
-    }
+    FETTLE_TRY_VOID(infer_bodies(node, context));
     settle_captured(graph, node);
+    settle_late_sizes(graph, node);
   }
+  if (is_size_definition(*node)) node->inputs[0]->content = dims_of_attr(*node, kDefinesKey);
+  define_params(graph, *node);
   FETTLE_TRY(auto types, node->op->infer(*node));
   if (types.size() < node->outputs.size())
     return fail(ErrorCode::E606, fmt::format("{} has {} outputs", node->op->name, node->outputs.size()), node->name);

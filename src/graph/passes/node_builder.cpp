@@ -78,9 +78,10 @@ Node* LoopBuilder::finish(const std::string& name, const std::vector<Result>& re
   for (const auto* list : {&results, &rows})
     for (const Result& result : *list) graph_->add_output(result.name, result.value);
   graph_->sort();
-  Node* loop = outside_.graph().add_node(find_op("Loop"), name, std::move(inputs_),
-                                         {{{"carried", static_cast<int64_t>(results.size())}}}, std::move(outputs),
-                                         results.size() + rows.size());
+  Node* loop =
+      outside_.graph().add_node(find_op("Loop"), name, std::move(inputs_),
+                                {{"carried", static_cast<int64_t>(results.size())}, {"keeps_shapes", int64_t{1}}},
+                                std::move(outputs), results.size() + rows.size());
   loop->bodies.push_back(graph_);
   outside_.remember(loop);
   return loop;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/late_sizes.h"
 #include "graph/passes/passes.h"
 
 namespace fettle {
@@ -32,7 +33,7 @@ std::span<const GraphPass> graph_passes() {
       {"combine_siblings", combine_siblings},
       {"settle_bodies", settle_bodies, /*runs_on_bodies=*/true},
       {"drop_dead", drop_dead},
-      {"fuse_loops", fuse_loops},
+      {"fuse_loops", fuse_loops, /*runs_on_bodies=*/true},
   };
   return list;
 }
@@ -159,34 +160,52 @@ Result<> declare_states(Graph& graph, const std::map<std::string, std::string>& 
   return {};
 }
 
+namespace {
+
+using SizeNames = std::set<std::string, std::less<>>;
+
+void add_to(SizeNames& known, const std::vector<Dim>& dims) {
+  for (const Dim& dim : dims)
+    if (!dim.symbol_name().empty()) known.emplace(dim.symbol_name());
+}
+
+bool are_known(const Dim& dim, const SizeNames& known) {
+  bool all = true;
+  dim.for_each_symbol([&](const Dim& size) { all = all && known.contains(size.symbol_name()); });
+  return all;
+}
+
+// Sizes are those of the inputs, and what nodes before define.
+Result<> require_sizes(const Graph& graph, SizeNames known) {
+  for (const Node* node : graph.nodes()) {
+    for (size_t i = 0; i < node->bodies.size(); ++i) {
+      SizeNames inside = known;
+      inside.merge(sizes_of_body(*node, i));
+      FETTLE_TRY_VOID(require_sizes(*node->bodies[i], std::move(inside)));
+    }
+    add_to(known, defined_sizes(*node));
+    for (const Value* output : node->outputs)
+      if (!output->type || !std::ranges::all_of(output->shape(), [&](const Dim& dim) { return are_known(dim, known); }))
+        return fail(ErrorCode::E604,
+                    fmt::format("\"{}\" is {}, which the inputs' sizes do not tell", output->name,
+                                output->type ? output->type->to_string() : "not typed"),
+                    node->name);
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<> require_sizes(const Graph& graph) {
-  std::set<std::string, std::less<>> given;
-  for (const Value* input : graph.inputs())
-    for (const Dim& dim : input->shape())
-      if (!dim.symbol_name().empty()) given.emplace(dim.symbol_name());
-  const auto is_given = [&](const Dim& dim) {
-    bool all = true;
-    dim.for_each_symbol([&](const Dim& size) { all = all && given.contains(size.symbol_name()); });
-    return all;
-  };
-  Result<> known;
+  SizeNames known;
+  for (const Value* input : graph.inputs()) add_to(known, input->shape());
+  FETTLE_TRY_VOID(require_sizes(graph, known));
+  // What nodes define, or defined before nobody needed it.
+  known.insert(graph.size_names().begin(), graph.size_names().end());
   for (const SizeCheck& check : graph.size_checks())
-    if (known && !is_given(check.value))
-      known = fail(ErrorCode::E604, fmt::format("{}, which the inputs' sizes do not tell", check.message));
-  for_each_graph(graph, [&](const Graph& g) {
-    for (const Node* node : g.nodes())
-      for (const Value* output : node->outputs) {
-        bool of_inputs = output->type.has_value();
-        if (of_inputs)
-          for (const Dim& dim : output->shape()) of_inputs = of_inputs && is_given(dim);
-        if (known && !of_inputs)
-          known = fail(ErrorCode::E604,
-                       fmt::format("\"{}\" is {}, which the inputs' sizes do not tell", output->name,
-                                   output->type ? output->type->to_string() : "not typed"),
-                       node->name);
-      }
-  });
-  return known;
+    if (!are_known(check.value, known))
+      return fail(ErrorCode::E604, fmt::format("{}, which the inputs' sizes do not tell", check.message));
+  return {};
 }
 
 }  // namespace fettle

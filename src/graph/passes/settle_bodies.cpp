@@ -1,7 +1,10 @@
+#include <set>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "graph/control.h"
+#include "graph/late_sizes.h"
 #include "graph/op.h"
 #include "graph/passes/passes.h"
 
@@ -14,6 +17,8 @@ void hoist(Graph& graph, Node* loop) {
   Graph& body = *loop->bodies[0];
   const size_t first = LoopParts(*loop).first_captured();
   const bool may_have_none = LoopParts(*loop).iterations().min() < 1;
+  // What speaks of sizes that the body alone has stays there.
+  std::set<std::string, std::less<>> inner_sizes = sizes_of_body(*loop, 0);
   std::unordered_map<const Value*, Value*> outside;
   for (size_t i = first; i < loop->inputs.size(); ++i) outside[body.inputs()[i]] = loop->inputs[i];
   for (Node* node : std::vector<Node*>(body.nodes())) {
@@ -25,6 +30,9 @@ void hoist(Graph& graph, Node* loop) {
       invariant = invariant && outside.contains(input);
     }
     if (!invariant || !reads_captured) continue;
+    for (const Dim& size : defined_sizes(*node)) inner_sizes.erase(std::string(size.symbol_name()));
+    for_each_size(*node, [&](std::string_view size) { invariant = invariant && !inner_sizes.contains(size); });
+    if (!invariant) continue;
     std::vector<Value*> inputs;
     for (Value* input : node->inputs)
       inputs.push_back(!input                 ? nullptr

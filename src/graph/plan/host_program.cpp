@@ -20,6 +20,18 @@ class HostWriter {
     arena_ = func_->params.size();
     add("arena", {interface.arena_bytes}, ParamKind::kOutput);
     add("constant", interface.constant_bytes, ParamKind::kConstant);
+    if (!table_.empty()) {
+      table_buffer_ = make_buffer("table", {static_cast<int64_t>(std::ssize(table_.entries()))}, kI64);
+      func_->params.push_back({table_buffer_, ParamKind::kOutput, false});
+      first_stage_ = func_->params.size();
+      add("stage", interface.stage_arena_bytes, ParamKind::kOutput);
+    }
+    std::vector<int64_t> late;
+    for (size_t i = 0; i < interface.late_outputs.size(); ++i)
+      if (interface.late_outputs[i]) late.push_back(static_cast<int64_t>(first_output_ + i));
+    for (size_t i = 0; i < interface.stage_arena_bytes.size(); ++i)
+      late.push_back(static_cast<int64_t>(first_stage_ + i));
+    if (!late.empty()) func_->annotations.set(kLateKey, std::move(late));
     for (int i = 0; i < interface.n_loops; ++i) counters_.push_back(make_buffer(fmt::format("i{}", i), {1}, kI64));
   }
 
@@ -28,18 +40,18 @@ class HostWriter {
     func_->annotations.set(kHostKey, int64_t{1});
     Stmt body = all(steps);
     for (size_t i = counters_.size(); i-- > 0;) body = allocate(counters_[i], std::move(body));
-    const int64_t n_entries = std::ssize(table_.entries());
-    if (n_entries > 0) func_->params.push_back({make_buffer("table", {n_entries}, kI64), ParamKind::kOutput, false});
-    for (int i = 0; i < n_entries; ++i) func_->int_params.push_back({.var = entry(i)});
+    for (int i = 0; i < static_cast<int>(table_.entries().size()); ++i) func_->int_params.push_back({.var = entry(i)});
     func_->body = std::move(body);
     return Func(func_);
   }
 
  private:
   void add(const char* kind, const std::vector<Dim>& sizes, ParamKind param_kind) {
-    for (size_t i = 0; i < sizes.size(); ++i)
-      func_->params.push_back(
-          {make_buffer(fmt::format("{}{}", kind, i), {value_of(max(sizes[i], 1))}, kU8), param_kind, false});
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      // Of what a run tells, nothing is known where the program begins.
+      const Expr bytes = table_.is_late(sizes[i]) ? Expr(1) : value_of(max(sizes[i], 1));
+      func_->params.push_back({make_buffer(fmt::format("{}{}", kind, i), {bytes}, kU8), param_kind, false});
+    }
   }
 
   // An entry of the table.
@@ -47,7 +59,12 @@ class HostWriter {
     while (std::ssize(entries_) <= index) entries_.push_back(make_var(fmt::format("t{}", entries_.size()), kI64));
     return entries_[static_cast<size_t>(index)];
   }
-  Expr value_of(const Dim& dim) { return dim.is_number() ? Expr(dim.value()) : Expr(entry(table_.index_of(dim))); }
+  Expr value_of(const Dim& dim) {
+    if (dim.is_number()) return Expr(dim.value());
+    const int index = table_.index_of(dim);
+    if (table_.stage_of(index) > 0) return load(table_buffer_, {Expr(int64_t{index})});
+    return Expr(entry(index));
+  }
 
   const Buffer& buffer_of(const HostAddress& address) const {
     const auto index = static_cast<size_t>(address.index);
@@ -65,7 +82,7 @@ class HostWriter {
       case HostAddress::Kind::kArena:
         break;
     }
-    return func_->params[arena_].buffer;
+    return func_->params[index == 0 ? arena_ : first_stage_ + index - 1].buffer;
   }
 
   Expr counter(int loop) const { return load(counters_[static_cast<size_t>(loop)], {0}); }
@@ -106,6 +123,9 @@ class HostWriter {
         case HostStep::Kind::kLoop:
           stmts.push_back(loop(step));
           break;
+        case HostStep::Kind::kSizes:
+          stmts.push_back(reach(step));
+          break;
       }
     }
     return seq(std::move(stmts));
@@ -118,6 +138,13 @@ class HostWriter {
     args.push_back(int64_t{call.number});
     for (const Dim& size : call.sizes) args.push_back(value_of(size));
     return call_func(call.kernel, std::move(args));
+  }
+
+  Stmt reach(const HostStep& step) {
+    std::vector<Expr> args = {address_of(table_buffer_, {0}), Expr(int64_t{step.stage})};
+    for (const HostInteger& read : step.read)
+      args.push_back(read.at ? integer_at(*read.at, read.bytes) : Expr(read.number));
+    return call_func(kReachStage, std::move(args));
   }
 
   Stmt branch(const HostStep& step) {
@@ -140,7 +167,8 @@ class HostWriter {
   SizeTable& table_;
   std::vector<Var> entries_;
   Ref<FuncNode> func_;
-  size_t first_output_ = 0, first_state_ = 0, arena_ = 0;
+  size_t first_output_ = 0, first_state_ = 0, arena_ = 0, first_stage_ = 0;
+  Buffer table_buffer_;
   std::vector<Buffer> counters_;
 };
 
@@ -148,6 +176,8 @@ class HostWriter {
 
 Func host_program(const std::string& name, const HostInterface& interface, const std::vector<HostStep>& steps,
                   SizeTable& table) {
+  // What the first asks for makes the table complete.
+  HostWriter(interface, table).write(name, steps);
   return HostWriter(interface, table).write(name, steps);
 }
 

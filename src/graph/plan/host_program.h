@@ -15,7 +15,7 @@ namespace fettle {
 struct HostAddress {
   enum class Kind : uint8_t { kInput, kOutput, kState, kArena, kConstant, kCounter };
   Kind kind = Kind::kArena;
-  int index = 0;  // which input, output, state, constant or loop's counter
+  int index = 0;  // which input, output, state, constant or loop's counter; of the arena, the stage
   Dim offset_bytes = 0;
   /// What moves it: bytes for each iteration of these loops.
   std::vector<std::pair<int, Dim>> steps = {};
@@ -28,9 +28,16 @@ struct HostCall {
   std::vector<Dim> sizes;  // one an integer parameter of the kernel
 };
 
-/// A call, a branch or a loop, as PlanStep has them.
+/// An integer in memory, or a number.
+struct HostInteger {
+  std::optional<HostAddress> at;
+  int bytes = 8;
+  int64_t number = 0;
+};
+
+/// A call, sizes, a branch or a loop, as PlanStep has them.
 struct HostStep {
-  enum class Kind : uint8_t { kCall, kBranch, kLoop };
+  enum class Kind : uint8_t { kCall, kBranch, kLoop, kSizes };
   Kind kind = Kind::kCall;
   HostCall call;
   std::optional<HostAddress> condition;  // of a byte that is not 0 where it is true
@@ -39,19 +46,27 @@ struct HostStep {
   std::optional<Dim> limit;
   std::optional<HostAddress> limit_at;
   int limit_bytes = 8;  // of a signed integer there
+  int stage = 0;
+  std::vector<HostInteger> read;
 };
 
 struct HostInterface {
   std::vector<Dim> input_bytes, output_bytes, state_bytes, constant_bytes;
   Dim arena_bytes = 0;
+  std::vector<Dim> stage_arena_bytes;
+  std::vector<bool> late_outputs;  // their sizes come to be known while the program runs
   int n_loops = 0;
 };
 
 /// A Func over byte buffers: inputs, outputs, states, the arena, constants, as rt/abi.h has them. It is annotated
 /// `host`; a call's first integer is its number, by which a profiler knows it; the kernel's own follow.
 ///   call k_1f0c(&x[0], &arena[4096], &constant0[0], 0)
-/// What depends on the sizes of inputs is an integer parameter, an entry of `table`, which is the last buffer, too:
+/// What depends on the sizes of inputs is an integer parameter, an entry of `table`, which is the next buffer, too:
 ///   call k_77ab(&x[0], &arena[t6], 1, t9)
+/// Sizes that a run tells are handed to the run-time system, which fills the entries of a stage and gives its arena,
+/// one of the last buffers, and outputs their memory. Such buffers are annotated `late`: what the program is given is
+/// where their addresses stand.
+///   call fettle_reach_stage(&table[0], 1, arena[64] + …);  call k_77ab(&x[0], &arena1[table[12]], 2, table[13])
 /// A loop counts in a local buffer of its own, of which kernels are given the address:
 ///   i0[0] = 0; while (i0[0] < 16 && arena[64] != 0) { call …(&i0[0], &out[512 * i0[0]], 1); i0[0] = i0[0] + 1 }
 Func host_program(const std::string& name, const HostInterface& interface, const std::vector<HostStep>& steps,

@@ -30,17 +30,18 @@ class Places {
     if (!(most == Dim(0))) open.push_back(most);
     int64_t typical = 0;
     for (const Dim& end : open) typical = std::max(typical, end.typical());
-    const Dim offset = Dim::symbol(fmt::format("place{}", places.size()), 0, kMaxDim, kArenaAlignment, typical);
+    const Dim offset = Dim::symbol(fmt::format("{}{}", name, places.size()), 0, kMaxDim, kArenaAlignment, typical);
     places.push_back({offset, std::move(open)});
     return offset;
   }
 
+  std::string name;
   std::vector<ArenaPlace> places;
 };
 
 }  // namespace
 
-ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes) {
+ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes, const std::string& name) {
   // Where each lies at typical sizes.
   const size_t n = lifetimes.size();
   std::vector<int64_t> sizes, offsets(n, 0);
@@ -69,7 +70,7 @@ ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes) {
   ArenaPlan plan;
   plan.offsets.resize(n);
   std::stable_sort(placed.begin(), placed.end(), [&](size_t a, size_t b) { return offsets[a] < offsets[b]; });
-  Places places;
+  Places places{name, {}};
   std::vector<Dim> ends(n);
   // The ends of some, without those that lie below another of them: these end lower, whatever the sizes are.
   const auto ends_of = [&](const std::vector<size_t>& some) {

@@ -2,6 +2,7 @@
 // The memory plan: every intermediate result has its place in one arena, reused when its last reader is done.
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "graph/dim.h"
@@ -33,6 +34,7 @@ struct ArenaPlan {
 /// Places of lifetimes such that no two that overlap in time overlap in memory. Largest first, each at the lowest gap
 /// that fits (greedy by size; Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
 /// Where sizes are open, this decides at typical sizes who lies above whom, for all sizes; each lies as low as it can.
-ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes);
+/// Sizes of its own are called after `name`, with a number behind it.
+ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes, const std::string& name = "place");
 
 }  // namespace fettle

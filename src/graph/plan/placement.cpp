@@ -11,8 +11,9 @@ namespace {
 
 class Placer {
  public:
-  Placer(const Graph& graph, const std::vector<Group>& groups, const std::unordered_map<const Value*, View>& views)
-      : graph_(graph), groups_(groups), views_(views) {
+  Placer(const Graph& graph, const std::vector<Group>& groups, const std::unordered_map<const Value*, View>& views,
+         const MayLieIn& may_lie_in)
+      : graph_(graph), groups_(groups), views_(views), may_lie_in_(may_lie_in) {
     for (const GraphOutput& output : graph.outputs()) outputs_.insert(output.value);
     for (const Group& group : groups)
       if (!group.may_be_view && !group.is_row && !group.is_concatenation && group.anchor->bodies.empty())
@@ -63,7 +64,8 @@ class Placer {
     for (size_t i = 0; i < concat.inputs.size(); ++i) {
       View place = part_of(concat, i, base);
       const Value* root = root_of(concat.input(i), place, false);
-      if (root && std::none_of(parts.begin(), parts.end(), [&](const auto& part) { return part.first == root; }))
+      if (root && may_lie_in_(*root, *whole) &&
+          std::none_of(parts.begin(), parts.end(), [&](const auto& part) { return part.first == root; }))
         parts.emplace_back(root, place);
     }
     if (parts.empty()) return;  // one kernel for all of it
@@ -81,7 +83,8 @@ class Placer {
     if (view_outputs(node, views_.at(input))) return;
     View place{static_cast<int>(placement_.wholes.size()), 0, dense_strides(input->shape())};
     const Value* root = root_of(input, place, true);
-    if (!root || innermost(*root, place) != innermost(*root, views_.at(root))) return;
+    if (!root || !may_lie_in_(*root, *input)) return;
+    if (innermost(*root, place) != innermost(*root, views_.at(root))) return;
     placement_.wholes.push_back(root);
     placement_.places[root] = place;
   }
@@ -95,7 +98,8 @@ class Placer {
     if (!may_be_view(node) || node.inputs.size() != 1 || output.users.size() != 0) return;
     auto place = view_input(node, dense);
     const Value* root = place ? root_of(node.input(0), *place, true) : nullptr;
-    if (!root || innermost(*root, *place) != innermost(*root, views_.at(root))) return;
+    if (!root || !may_lie_in_(*root, output)) return;
+    if (innermost(*root, *place) != innermost(*root, views_.at(root))) return;
     placement_.wholes.push_back(&output);
     placement_.places[root] = *place;
   }
@@ -108,6 +112,7 @@ class Placer {
   const Graph& graph_;
   const std::vector<Group>& groups_;
   const std::unordered_map<const Value*, View>& views_;
+  const MayLieIn& may_lie_in_;
   std::unordered_set<const Value*> outputs_, made_;
   Placement placement_;
 };
@@ -123,8 +128,8 @@ View part_of(const Node& concat, size_t i, const View& whole) {
 }
 
 Placement place_values(const Graph& graph, const std::vector<Group>& groups,
-                       const std::unordered_map<const Value*, View>& views) {
-  return Placer(graph, groups, views).run();
+                       const std::unordered_map<const Value*, View>& views, const MayLieIn& may_lie_in) {
+  return Placer(graph, groups, views, may_lie_in).run();
 }
 
 }  // namespace fettle

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/check.h"
 #include "graph/control.h"
+#include "graph/late_sizes.h"
 #include "graph/loop_kernel.h"
 #include "graph/op_util.h"
 #include "graph/plan/memory.h"
@@ -84,15 +86,21 @@ class Planner {
       : graph_(graph), layout_(options.layout), own_(std::make_unique<Plan>()), plan_(*own_), steps_(&plan_.steps) {
     plan_.layout = options.layout;
     plan_.fused = options.fused;
+    for (const Value* input : graph.inputs())
+      for (const Dim& dim : input->shape())
+        if (!dim.symbol_name().empty()) sizes_.given.emplace(dim.symbol_name());
+    for (const SizeCheck& check : graph.size_checks())
+      check.value.for_each_symbol([&](const Dim& size) { sizes_.ruled.emplace(size.symbol_name()); });
   }
-  /// Of a body: its calls join `plan`, its steps `steps`.
-  Planner(const Graph& body, Plan& plan, std::vector<PlanStep>& steps, BodyPlaces places)
+  /// Of a body: its calls join the plan, its steps `steps`.
+  Planner(const Graph& body, const Planner& outside, std::vector<PlanStep>& steps, BodyPlaces places)
       : graph_(body),
-        layout_(plan.layout),
-        plan_(plan),
+        layout_(outside.layout_),
+        plan_(outside.plan_),
         steps_(&steps),
         places_(std::move(places)),
-        first_storage_(plan.storages.size()) {}
+        first_storage_(outside.plan_.storages.size()),
+        sizes_(outside.sizes_) {}
 
   /// Groups, and where each value lies.
   void prepare() {
@@ -104,7 +112,8 @@ class Planner {
     if (places_ && places_->loop >= 0) iterations_ = {graph_.inputs()[0], places_->limit};
     groups_ = partition(graph_, fused_nodes(), iterations_);
     lay_out();
-    placement_ = place_values(graph_, groups_, views_);
+    placement_ = place_values(graph_, groups_, views_,
+                              [&](const Value& part, const Value& whole) { return is_there_with(part, whole); });
     if (!placement_.places.empty()) lay_out();
   }
 
@@ -137,6 +146,8 @@ class Planner {
         FETTLE_TRY_VOID(branch(*group.anchor));
       else if (is_loop(*group.anchor) && !is_loop_kernel(*group.anchor))
         FETTLE_TRY_VOID(loop(*group.anchor));
+      else if (is_size_definition(*group.anchor))
+        define(*group.anchor);
       else
         FETTLE_TRY_VOID(compute(group));
     }
@@ -250,7 +261,92 @@ class Planner {
     return group.anchor->input(0) == grown.input && (axis < 0 ? axis + output.rank() : axis) == grown.axis;
   }
 
+  // --- sizes that come to be known while the model runs
+
+  bool is_late(const Dim& dim) const {
+    bool late = false;
+    dim.for_each_symbol([&](const Dim& size) { late = late || !sizes_.given.contains(size.symbol_name()); });
+    return late;
+  }
+  bool is_late(const Shape& shape) const {
+    return std::ranges::any_of(shape, [&](const Dim& dim) { return is_late(dim); });
+  }
+
+  /// Whether the sizes of `whole` are known where `part` is made.
+  bool is_there_with(const Value& part, const Value& whole) const {
+    std::set<std::string, std::less<>> sizes = sizes_.given;
+    for (const Dim& dim : part.shape())
+      dim.for_each_symbol([&](const Dim& size) { sizes.emplace(size.symbol_name()); });
+    bool all = true;
+    for (const Dim& dim : whole.shape())
+      dim.for_each_symbol([&](const Dim& size) { all = all && sizes.contains(size.symbol_name()); });
+    return all;
+  }
+
+  int add_stage(std::vector<Dim> sizes, bool keeps = false) {
+    plan_.stages.push_back({std::move(sizes), keeps, 0, {}});
+    return static_cast<int>(plan_.stages.size());
+  }
+  static PlanStep reach(int stage, std::vector<PlannedInteger> read) {
+    return {.kind = PlanStep::Kind::kSizes, .stage = stage, .read = std::move(read)};
+  }
+  int add_integers(size_t count) {
+    plan_.storages.push_back(
+        {.kind = Storage::Kind::kArena, .dtype = kI64, .size_bytes = 8 * static_cast<int64_t>(count)});
+    return static_cast<int>(plan_.storages.size()) - 1;
+  }
+  /// Those that write_dims put there.
+  static std::vector<PlannedInteger> integers_at(int storage, size_t count) {
+    std::vector<PlannedInteger> read;
+    for (size_t i = 0; i < count; ++i) read.push_back({.at = {storage, 8 * static_cast<int64_t>(i)}});
+    return read;
+  }
+  /// A call that puts the dims to a storage of integers.
+  void write_dims(const std::vector<Dim>& dims, const std::string& name, int storage) {
+    PlannedCall call;
+    SizedFunc program = dims_program(dims);
+    call.workload = add_workload(program.func);
+    call.sizes = std::move(program.sizes);
+    call.name = name + ": Sizes";
+    call.operands = {{storage, 0}};
+    add_call(std::move(call));
+  }
+
+  /// Where the host program may read the value: in memory that does not move.
+  View readable(const Value& value) {
+    const View at = place_of(value);
+    if (!is_late(plan_.storages[static_cast<size_t>(whole_of(plan_, at.storage))].size_bytes)) return at;
+    const View dense{add_storage(Storage::Kind::kArena, value), 0, dense_strides(value.shape())};
+    copy_to(value, value.name, dense.storage, {});
+    return dense;
+  }
+
+  void define(const Node& node) {
+    const Value& value = *node.input(0);
+    const View at = readable(value);
+    std::vector<Dim> sizes = dims_of_attr(node, kDefinesKey);
+    std::vector<PlannedInteger> read;
+    const int bytes = value.dtype().element_bytes();
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const Dim place = at.offset_elems + (value.rank() > 0 ? at.strides[0] * static_cast<int64_t>(i) : Dim(0));
+      read.push_back({.at = {at.storage, place * bytes}, .bytes = bytes});
+    }
+    const int stage = add_stage(std::move(sizes));
+    steps_->push_back(reach(stage, std::move(read)));
+  }
+
+  /// What must hold where a body runs is looked at when it does.
+  void note_run(const Node& node, size_t body, std::vector<PlanStep>& steps) {
+    const std::vector<Dim> runs = dims_of_attr(node, kRunsKey);
+    if (body < runs.size() && sizes_.ruled.contains(runs[body].symbol_name()))
+      steps.push_back(reach(add_stage({runs[body]}), {{.at = {}, .number = 1}}));
+  }
+
   View lay_out(const Group& group, const Value& output) {
+    if (const auto rows = rows_of(*group.anchor, output)) {
+      plan_.storages.push_back({.kind = Storage::Kind::kArena, .dtype = output.dtype(), .size_bytes = rows->bytes});
+      return {static_cast<int>(plan_.storages.size()) - 1, 0, dense_strides(output.shape())};
+    }
     if (appends_to_state(group, output)) return view_of_state(state_of_output(output_index_.at(&output)));
     if (const auto place = placement_.places.find(&output); place != placement_.places.end()) {
       View view = place->second;
@@ -327,14 +423,64 @@ class Planner {
   }
 
   Result<> branch(const Node& node) {
-    PlanStep step{.kind = PlanStep::Kind::kBranch, .condition = operand_at(*node.inputs[0], place_of(*node.inputs[0]))};
+    PlanStep step{.kind = PlanStep::Kind::kBranch, .condition = operand_at(*node.inputs[0], readable(*node.inputs[0]))};
     BodyPlaces places{node.name, {}, {}};
     for (size_t i = kFirstArgument; i < node.inputs.size(); ++i) places.inputs.push_back(place_of(*node.inputs[i]));
-    for (const Value* output : node.outputs) places.outputs.push_back(storage_of(*output));
-    FETTLE_TRY_VOID(Planner(*node.bodies[0], plan_, step.body, places).plan_all());
-    FETTLE_TRY_VOID(Planner(*node.bodies[1], plan_, step.otherwise, places).plan_all());
+    // What has a size of its own gets its memory when this is known: after the branch, which a second one follows.
+    const std::vector<Dim> defines = dims_of_attr(node, kDefinesKey);
+    std::vector<Dim> sizes;
+    std::vector<size_t> late, dims_of_late;  // outputs; dims of theirs, among all
+    size_t next = 0;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const size_t before = sizes.size();
+      for (int d = 0; d < node.outputs[i]->rank(); ++d, ++next)
+        if (next < defines.size() && !(defines[next] == Dim(-1))) {
+          sizes.push_back(defines[next]);
+          dims_of_late.push_back(static_cast<size_t>(d));
+        }
+      const bool is_own = sizes.size() > before;
+      for (size_t k = before; k < sizes.size(); ++k) late.push_back(i);
+      places.outputs.push_back(is_own ? -1 : storage_of(*node.outputs[i]));
+    }
+    const int integers = sizes.empty() ? -1 : add_integers(sizes.size());
+    PlanStep copies{.kind = PlanStep::Kind::kBranch, .condition = step.condition};
+    for (const size_t b : {0, 1}) {
+      std::vector<PlanStep>& steps = b == 0 ? step.body : step.otherwise;
+      note_run(node, b, steps);
+      Planner body(*node.bodies[b], *this, steps, places);
+      FETTLE_TRY_VOID(body.plan_all());
+      if (sizes.empty()) continue;
+      const auto returned = [&](size_t i) -> const Value& { return *node.bodies[b]->outputs()[i].value; };
+      std::vector<Dim> dims;
+      for (size_t k = 0; k < sizes.size(); ++k) dims.push_back(returned(late[k]).shape()[dims_of_late[k]]);
+      body.write_dims(dims, "return", integers);
+      body.steps_ = b == 0 ? &copies.body : &copies.otherwise;
+      for (size_t k = 0; k < late.size(); ++k)
+        if (k == 0 || late[k] != late[k - 1])
+          body.copy_to(returned(late[k]), "return", storage_of(*node.outputs[late[k]]), node.provenance);
+    }
     steps_->push_back(std::move(step));
+    if (sizes.empty()) return {};
+    const size_t count = sizes.size();
+    steps_->push_back(reach(add_stage(std::move(sizes)), integers_at(integers, count)));
+    steps_->push_back(std::move(copies));
     return {};
+  }
+
+  /// What all iterations stack, where only the end tells how many there are: memory that grows.
+  struct Rows {
+    Dim count;       // so many rows there are, less one
+    Dim bytes;       // of all of them
+    Dim iterations;  // in the end
+  };
+  static std::optional<Rows> rows_of(const Node& node, const Value& output) {
+    if (!is_loop(node) || output.producer_output < LoopParts(node).n_carried) return {};
+    const std::vector<Dim> defines = dims_of_attr(node, kDefinesKey);
+    if (defines.empty() || defines.back() == Dim(-1)) return {};
+    const Dim count = Dim::symbol(fmt::format("{} rows, {}", defines.back().symbol_name(), output.producer_output), -1,
+                                  kMaxDim, 1, output.shape()[0].typical());
+    const Shape row(output.shape().begin() + 1, output.shape().end());
+    return Rows{count, (count + 1) * element_count(row) * output.dtype().element_bytes(), defines.back()};
   }
 
   /// What a loop carries has two places: one that an iteration reads, where the first finds what it begins with and
@@ -348,7 +494,7 @@ class Planner {
         step.limit = known->front();
         places.limit = *step.limit;
       }
-      if (!step.limit) step.limit_at = operand_at(*limit, views_.at(limit));
+      if (!step.limit) step.limit_at = operand_at(*limit, readable(*limit));
     }
     const int counter = add_storage(Storage::Kind::kCounter, *loop.iteration());
     plan_.storages.back().index = step.loop;
@@ -370,12 +516,37 @@ class Planner {
       carry(loop.first_condition(), loop.condition_out(), place);
       step.condition = {place, 0};
     }
-    for (int i = 0; i < loop.n_carried; ++i)
-      carry(loop.initial(i), loop.carried_out(i), storage_of(*node.outputs[static_cast<size_t>(i)]));
+    LateCarries late = late_carries(loop);
+    if (!late.values.empty()) {
+      step.kept.push_back(late.integers);
+      std::vector<Dim> dims;
+      for (const auto& [value, d] : late.dims) dims.push_back(loop.initial(value)->shape()[d]);
+      write_dims(dims, node.name, late.integers);
+      late.stage = add_stage(late.outside);
+      steps_->push_back(reach(late.stage, integers_at(late.integers, dims.size())));
+    }
+    for (int i = 0; i < loop.n_carried; ++i) {
+      const int place = storage_of(*node.outputs[static_cast<size_t>(i)]);
+      if (std::ranges::find(late.values, i) == late.values.end()) {
+        carry(loop.initial(i), loop.carried_out(i), place);
+        continue;
+      }
+      copy_to(*loop.initial(i), node.name, place, node.provenance);
+      places.inputs.push_back({place, 0, dense_strides(loop.carried_in(i)->shape())});
+      places.outputs.push_back(-1);
+      late.places.push_back(place);
+      step.kept.push_back(place);
+    }
     for (size_t i = loop.first_captured(); i < node.inputs.size(); ++i)
       places.inputs.push_back(place_of(*node.inputs[i]));
     for (int i = 0; i < loop.n_scans; ++i) {
-      const int whole = storage_of(*node.outputs[static_cast<size_t>(loop.n_carried + i)]);
+      const Value& output = *node.outputs[static_cast<size_t>(loop.n_carried + i)];
+      const int whole = storage_of(output);
+      if (const auto rows = rows_of(node, output)) {
+        const int stage = add_stage({rows->count}, /*keeps=*/true);
+        steps_->push_back(reach(stage, {{.at = {}, .number = -1}}));
+        step.body.push_back(reach(stage, {{.at = {counter, 0}}}));
+      }
       places.outputs.push_back(add_storage(Storage::Kind::kWindow, *loop.scan_out(i)));
       Storage& row = plan_.storages.back();
       row.base = whole;
@@ -384,18 +555,79 @@ class Planner {
       step.kept.push_back(whole);
     }
 
-    const std::vector<int> returned_to = places.outputs;
-    Planner body(loop.body(), plan_, step.body, std::move(places));
+    std::vector<int> returned_to = places.outputs;
+    std::erase(returned_to, -1);
+    note_run(node, 0, step.body);
+    if (!late.values.empty())
+      step.body.push_back(reach(add_stage(late.inside), integers_at(late.integers, late.inside.size())));
+    Planner body(loop.body(), *this, step.body, std::move(places));
     FETTLE_TRY_VOID(body.plan_all());
     for (size_t i = 0; i < carried.size(); ++i) {
       const auto& [value, place] = carried[i];
       const View dense = {-1, 0, dense_strides(value->shape())};
-      const int from = returned_to[loop.is_counted() ? i + 1 : i];
       step.carries.push_back(static_cast<int>(plan_.calls.size()));
-      body.copy(*value, "carry", dense, dense, {{from, 0}, {place, 0}}, {});
+      body.copy(*value, "carry", dense, dense, {{returned_to[i], 0}, {place, 0}}, {});
     }
+    if (!late.values.empty()) body.carry_late(loop, late);
     steps_->push_back(std::move(step));
+    if (const std::vector<Dim> defines = dims_of_attr(node, kDefinesKey);
+        !defines.empty() && !(defines.back() == Dim(-1)))
+      steps_->push_back(reach(add_stage({defines.back()}), {{.at = {counter, 0}}}));
     return {};
+  }
+
+  /// Values whose shapes an iteration may change. Their dims that are sizes of their own go by integers in memory: an
+  /// iteration begins with reading them, and ends with writing those of the next. Then what it leaves goes to memory
+  /// that is as large as that.
+  struct LateCarries {
+    std::vector<int> values;                   // which the loop carries
+    std::vector<std::pair<int, size_t>> dims;  // of which value, and which of its dims
+    std::vector<Dim> inside, outside;          // as sizes in the body, and after the loop
+    int integers = -1;                         // the storage
+    int stage = 0;                             // of `outside`
+    std::vector<int> places;                   // where the values are kept
+  };
+  LateCarries late_carries(const LoopParts& loop) {
+    LateCarries late;
+    const std::vector<Dim> inside = dims_of_attr(loop.node, kCarriedSizesKey);
+    const std::vector<Dim> outside = dims_of_attr(loop.node, kDefinesKey);
+    size_t next = 0;
+    for (int i = 0; i < loop.n_carried; ++i)
+      for (size_t d = 0; d < loop.initial(i)->shape().size(); ++d, ++next) {
+        if (next >= inside.size() || inside[next] == Dim(-1)) continue;
+        if (late.values.empty() || late.values.back() != i) late.values.push_back(i);
+        late.dims.emplace_back(i, d);
+        late.inside.push_back(inside[next]);
+        late.outside.push_back(outside[next]);
+      }
+    if (!late.values.empty()) late.integers = add_integers(late.dims.size());
+    return late;
+  }
+
+  /// Of the body: the end of an iteration.
+  void carry_late(const LoopParts& loop, const LateCarries& late) {
+    std::vector<Dim> dims;
+    for (const auto& [value, d] : late.dims) dims.push_back(loop.carried_out(value)->shape()[d]);
+    // What lies where such values are kept moves away before these get their new sizes.
+    std::vector<View> from;
+    for (const int i : late.values) {
+      const Value& value = *loop.carried_out(i);
+      View view = value.is_constant() ? View{-1, 0, dense_strides(value.shape())} : views_.at(&value);
+      if (view.storage >= 0 && std::ranges::find(late.places, whole_of(plan_, view.storage)) != late.places.end()) {
+        const int storage = add_storage(Storage::Kind::kArena, value);
+        copy_to(value, "carry", storage, {});
+        view = {storage, 0, dense_strides(value.shape())};
+      }
+      from.push_back(std::move(view));
+    }
+    write_dims(dims, "carry", late.integers);
+    steps_->push_back(reach(late.stage, integers_at(late.integers, dims.size())));
+    for (size_t k = 0; k < late.values.size(); ++k) {
+      const Value& value = *loop.carried_out(late.values[k]);
+      const View dense{late.places[k], 0, dense_strides(value.shape())};
+      copy(value, "carry", from[k], dense,
+           {value.is_constant() ? operand(value) : operand_at(value, from[k]), {dense.storage, 0}}, {});
+    }
   }
 
   /// Copies an input of the model to where kernels read it.
@@ -589,6 +821,10 @@ class Planner {
   std::unordered_map<const Value*, Provenance> view_origins_;  // of values that are views: the nodes that made them so
   std::unordered_map<const Value*, int> output_index_;
   std::map<int, int> state_storages_;  // by the number of the state
+  struct {
+    std::set<std::string, std::less<>> given;  // sizes that the model's inputs tell
+    std::set<std::string, std::less<>> ruled;  // sizes that rules speak of
+  } sizes_;
   std::unordered_map<const Value*, int> constants_;
 };
 
@@ -632,6 +868,19 @@ std::string label_of(const PlannedCall& call) {
 
 std::string_view to_string(ImageLayout layout) {
   return layout == ImageLayout::kChannelsLast ? "channels last" : "channels first";
+}
+
+int stage_of(const Plan& plan, const Dim& dim) {
+  int stage = 0;
+  dim.for_each_symbol([&](const Dim& size) {
+    for (size_t k = plan.stages.size(); k > static_cast<size_t>(stage); --k) {
+      const SizeStage& candidate = plan.stages[k - 1];
+      if (std::ranges::find(candidate.sizes, size) != candidate.sizes.end() ||
+          std::ranges::find(candidate.places, size, &ArenaPlace::offset) != candidate.places.end())
+        stage = static_cast<int>(k);
+    }
+  });
+  return stage;
 }
 
 int whole_of(const Plan& plan, int storage) {
@@ -748,6 +997,7 @@ class Lives {
       const int begin = next_;
       use(step.condition.storage);
       use(step.limit_at.storage);
+      for (const PlannedInteger& integer : step.read) use(integer.at.storage);
       if (step.kind == PlanStep::Kind::kCall) {
         for (const Operand& operand : plan_.calls[static_cast<size_t>(step.call)].operands) use(operand.storage);
         step_of_call_[static_cast<size_t>(step.call)] = next_;
@@ -840,7 +1090,8 @@ class Carries {
       return std::ranges::any_of(call_of(step).operands, [&](const Operand& o) { return is(o, storage); });
     const auto inside = [&](const PlanStep& inner) { return mentions(inner, storage); };
     return is(step.condition, storage) || is(step.limit_at, storage) || std::ranges::any_of(step.body, inside) ||
-           std::ranges::any_of(step.otherwise, inside);
+           std::ranges::any_of(step.otherwise, inside) ||
+           std::ranges::any_of(step.read, [&](const PlannedInteger& i) { return is(i.at, storage); });
   }
 
   Plan& plan_;
@@ -882,21 +1133,32 @@ void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_
     }
   }
 
-  std::vector<Lifetime> lifetimes;
-  std::vector<size_t> owners;
-  for (size_t s = 0; s < plan.storages.size(); ++s) {
-    const Lives::Life& life = lives.of(static_cast<int>(s));
-    if (!is_arena(static_cast<int>(s)) || same_as[s] != static_cast<int>(s) || life.last < 0) continue;
-    lifetimes.push_back({plan.storages[s].size_bytes, life.first, life.last});
-    owners.push_back(s);
+  for (Storage& storage : plan.storages) storage.stage = stage_of(plan, storage.size_bytes);
+  for (int stage = 0; stage <= static_cast<int>(plan.stages.size()); ++stage) {
+    std::vector<Lifetime> lifetimes;
+    std::vector<size_t> owners;
+    for (size_t s = 0; s < plan.storages.size(); ++s) {
+      const Lives::Life& life = lives.of(static_cast<int>(s));
+      if (!is_arena(static_cast<int>(s)) || same_as[s] != static_cast<int>(s) || life.last < 0 ||
+          plan.storages[s].stage != stage)
+        continue;
+      lifetimes.push_back({plan.storages[s].size_bytes, life.first, life.last});
+      owners.push_back(s);
+    }
+    ArenaPlan arena = plan_arena(lifetimes, stage == 0 ? "place" : fmt::format("place{}.", stage));
+    for (size_t k = 0; k < owners.size(); ++k) plan.storages[owners[k]].offset_bytes = arena.offsets[k];
+    if (stage == 0) {
+      plan.places = std::move(arena.places);
+      plan.arena_bytes = arena.size_bytes;
+    } else {
+      SizeStage& of_stage = plan.stages[static_cast<size_t>(stage) - 1];
+      of_stage.places = std::move(arena.places);
+      of_stage.arena_bytes = arena.size_bytes;
+    }
   }
-  const ArenaPlan arena = plan_arena(lifetimes);
-  for (size_t k = 0; k < owners.size(); ++k) plan.storages[owners[k]].offset_bytes = arena.offsets[k];
-  plan.places = arena.places;
   for (size_t s = 0; s < plan.storages.size(); ++s)
     if (same_as[s] != static_cast<int>(s))
       plan.storages[s].offset_bytes = plan.storages[static_cast<size_t>(same_as[s])].offset_bytes;
-  plan.arena_bytes = arena.size_bytes;
 }
 
 namespace {
@@ -924,7 +1186,8 @@ std::string operand_text(const Plan& plan, Operand operand) {
     case Storage::Kind::kArena:
       break;
   }
-  return fmt::format("@{}", (storage.offset_bytes + operand.offset_bytes).to_string());
+  const std::string arena = storage.stage == 0 ? "@" : fmt::format("@{}:", storage.stage);
+  return arena + (storage.offset_bytes + operand.offset_bytes).to_string();
 }
 
 void add_steps(std::string& text, const Plan& plan, const std::vector<PlanStep>& steps, const std::string& indent) {
@@ -936,6 +1199,17 @@ void add_steps(std::string& text, const Plan& plan, const std::vector<PlanStep>&
       text += fmt::format("{}{}  task {}", indent, call.name, call.workload);
       for (const Operand& operand : call.operands) text += "  " + operand_text(plan, operand);
       for (const Dim& size : call.sizes) text += "  [" + size.to_string() + "]";
+      text += '\n';
+      continue;
+    }
+    if (step.kind == PlanStep::Kind::kSizes) {
+      text += fmt::format("{}stage {}:", indent, step.stage);
+      const std::vector<Dim>& sizes = plan.stages[static_cast<size_t>(step.stage) - 1].sizes;
+      for (size_t i = 0; i < sizes.size(); ++i) {
+        const PlannedInteger& read = step.read[i];
+        text += fmt::format("  {} = {}", sizes[i].to_string(),
+                            read.at.storage < 0 ? std::to_string(read.number) : operand_text(plan, read.at));
+      }
       text += '\n';
       continue;
     }

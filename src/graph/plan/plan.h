@@ -35,7 +35,8 @@ struct Storage {
   Dim size_bytes = 0;
   int index = 0;                    // which input, output or state of the model, or which loop's counter
   const Value* constant = nullptr;  // kConstant: the value, whose content it is
-  Dim offset_bytes = 0;             // kArena: its place
+  Dim offset_bytes = 0;             // kArena: its place, in the arena of `stage`
+  int stage = 0;                    // kArena, kOutput: that of its size
   // kWindow: it begins at `step_bytes` times the counter of loop `loop` (-1: at the beginning) of `base`.
   int base = -1, loop = -1;
   Dim step_bytes = 0;
@@ -68,19 +69,37 @@ struct PlannedCall {
 /// "conv1: Conv_Relu, from Conv conv1, Relu relu1"
 std::string label_of(const PlannedCall& call);
 
-/// What the host program does, one after the other: a call, or control flow around more of them.
+/// An integer of 32 or 64 bits that the host program reads.
+struct PlannedInteger {
+  Operand at;  // storage -1: it is `number`
+  int bytes = 8;
+  int64_t number = 0;
+};
+
+/// Sizes that come to be known while the model runs, and memory for what depends on them. Stages are numbered from 1
+/// on, in the order in which they are first reached; 0 stands for what the inputs' sizes tell.
+struct SizeStage {
+  std::vector<Dim> sizes;  // one an integer that its steps read: a size to be defined, or what the integer must be
+  bool keeps = false;      // what its arena holds survives when it is made larger
+  Dim arena_bytes = 0;
+  std::vector<ArenaPlace> places;
+};
+
+/// What the host program does, one after the other: a call, sizes that are read, or control flow around more steps.
 struct PlanStep {
-  enum class Kind : uint8_t { kCall, kBranch, kLoop };
+  enum class Kind : uint8_t { kCall, kBranch, kLoop, kSizes };
   Kind kind = Kind::kCall;
-  int call = -1;                    // kCall: index into Plan::calls
-  Operand condition;                // a truth value; kLoop: read before each iteration, or storage -1
-  std::vector<PlanStep> body;       // kBranch: where the condition is true
-  std::vector<PlanStep> otherwise;  // kBranch
-  int loop = -1;                    // kLoop: which counter counts its iterations
-  std::optional<Dim> limit;         // of iterations, where it is a size
-  Operand limit_at;                 // or where it lies, an i64 or i32; storage -1: there is none
-  std::vector<int> kept;            // kLoop: storages whose content one iteration leaves to the next
-  std::vector<int> carries;         // kLoop: calls at its end that copy results to where the next iteration reads them
+  int call = -1;                     // kCall: index into Plan::calls
+  int stage = 0;                     // kSizes: all that depends on this stage is computed anew
+  std::vector<PlannedInteger> read;  // kSizes: one for each of the stage's sizes
+  Operand condition;                 // a truth value; kLoop: read before each iteration, or storage -1
+  std::vector<PlanStep> body;        // kBranch: where the condition is true
+  std::vector<PlanStep> otherwise;   // kBranch
+  int loop = -1;                     // kLoop: which counter counts its iterations
+  std::optional<Dim> limit;          // of iterations, where it is a size
+  Operand limit_at;                  // or where it lies, an i64 or i32; storage -1: there is none
+  std::vector<int> kept;             // kLoop: storages whose content one iteration leaves to the next
+  std::vector<int> carries;          // kLoop: calls at its end that copy results to where the next iteration reads them
 };
 
 /// How images lie in memory, for the whole graph.
@@ -101,6 +120,7 @@ struct Plan {
   int n_loops = 0;
   Dim arena_bytes = 0;
   std::vector<ArenaPlace> places;  // what `arena_bytes` and offsets depend on, beside the model's sizes
+  std::vector<SizeStage> stages;   // stage k is stages[k - 1], with an arena of its own
   int views = 0;                   // nodes that cost nothing
   int in_place = 0;                // calls that write over an input
 };
@@ -111,6 +131,8 @@ struct PlanOptions {
   std::vector<int> fused;
 };
 
+/// The stage from which on the dim is known; 0: from the beginning.
+int stage_of(const Plan& plan, const Dim& dim);
 /// The storage that `storage` is a part of; itself where it is no window.
 int whole_of(const Plan& plan, int storage);
 /// Whether the call does nothing: a copy of a value to itself.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <set>
 
 #include "base/check.h"
@@ -18,28 +19,42 @@ constexpr double kMostBytes = 0x1p46;
 
 class ResizeWriter {
  public:
-  ResizeWriter(const Graph& graph, const Plan& plan, const std::vector<Dim>& entries)
-      : graph_(graph), plan_(plan), entries_(entries), table_(make_buffer("table", {std::ssize(entries)}, kI64)) {}
+  /// `errors` of earlier stages stand before those of this one.
+  ResizeWriter(const Graph& graph, const Plan& plan, SizeTable& table, int stage, std::vector<std::string>& errors)
+      : graph_(graph),
+        plan_(plan),
+        entries_(table),
+        stage_(stage),
+        errors_(errors),
+        table_(make_buffer("table", {std::ssize(table.entries())}, kI64)) {}
 
-  Func write(const std::string& name, std::vector<std::string>& errors) {
-    errors_ = &errors;
-    read_inputs();
-    for (const SizeCheck& check : graph_.size_checks()) require(check);
+  Func write(const std::string& name, const std::function<int(const Dim&)>& stage_of) {
+    if (stage_ == 0)
+      read_inputs();
+    else
+      read_stage();
+    for (const SizeCheck& check : graph_.size_checks())
+      if (stage_of(check.value) == stage_) require(check);
     for (const Storage& storage : plan_.storages)
-      if (!storage.size_bytes.is_number())
+      if (!storage.size_bytes.is_number() && stage_of(storage.size_bytes) == stage_)
         refuse_if(lt(float_imm(kMostBytes, kF64), as_double(storage.size_bytes)),
-                  "the sizes of the inputs are too large: a tensor takes more than 64 TiB");
-    for (const ArenaPlace& place : plan_.places) {
+                  "sizes are too large: a tensor takes more than 64 TiB");
+    for (const ArenaPlace& place : stage_ == 0 ? plan_.places : plan_.stages[static_cast<size_t>(stage_) - 1].places) {
       Expr most;
       for (const Dim& end : place.ends) most = most ? max(most, value_of(end)) : value_of(end);
       values_[place.offset.to_string()] = define(place.offset.to_string(), most);
     }
     std::vector<Stmt> stores;
-    for (size_t i = 0; i < entries_.size(); ++i)
-      stores.push_back(store(table_, {Expr(static_cast<int64_t>(i))}, value_of(entries_[i])));
+    for (int i = 0; i < static_cast<int>(entries_.entries().size()); ++i) {
+      const Dim& entry = entries_.entries()[static_cast<size_t>(i)];
+      if (entries_.stage_of(i) == stage_) stores.push_back(store(table_, {Expr(int64_t{i})}, value_of(entry)));
+      // Until a run tells the extent of an output.
+      if (stage_ == 0 && entries_.stage_of(i) > 0) stores.push_back(store(table_, {Expr(int64_t{i})}, Expr(-1)));
+    }
     // The first rule that is broken is what is told.
+    const Expr told = int64_t{entries_.arena_of(stage_)};
     for (size_t i = rules_.size(); i-- > 0;)
-      stores.push_back(if_then(rules_[i], store(table_, {0}, Expr(-1 - static_cast<int64_t>(i)))));
+      stores.push_back(if_then(rules_[i].first, store(table_, {told}, Expr(-1 - rules_[i].second))));
     Stmt body = seq(std::move(stores));
     for (size_t i = lets_.size(); i-- > 0;) body = let(lets_[i].first, lets_[i].second, std::move(body));
     auto func = make_ref<FuncNode>();
@@ -52,8 +67,8 @@ class ResizeWriter {
 
  private:
   void refuse_if(const Expr& broken, std::string message) {
-    rules_.push_back(broken);
-    errors_->push_back(std::move(message));
+    rules_.emplace_back(broken, std::ssize(errors_));
+    errors_.push_back(std::move(message));
   }
 
   Expr define(const std::string& name, const Expr& value) {
@@ -61,6 +76,26 @@ class ResizeWriter {
     std::ranges::replace_if(text, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
     lets_.emplace_back(make_var(text, kI64), value);
     return lets_.back().first;
+  }
+
+  /// Sizes that a stage defines are those that it is given; others must be.
+  void read_stage() {
+    const std::vector<Dim>& sizes = plan_.stages[static_cast<size_t>(stage_) - 1].sizes;
+    std::vector<Expr> given;
+    for (const Dim& size : sizes) {
+      const Var read = make_var(fmt::format("in{}", params_.size()), kI64);
+      params_.push_back({.var = read, .min = INT64_MIN});
+      // As dims do, contents of shape tensors saturate.
+      given.push_back(define("read", min(max(read, Expr(-kMaxDim)), Expr(kMaxDim))));
+      if (size.symbol_name().empty()) continue;
+      values_[size.to_string()] = given.back();
+      if (-kMaxDim < size.min() || size.max() < kMaxDim)
+        refuse_if(logical_not(logical_and(le(size.min(), given.back()), le(given.back(), size.max()))),
+                  fmt::format("{} must lie in {} to {}", size.to_string(), size.min(), size.max()));
+    }
+    for (size_t i = 0; i < sizes.size(); ++i)
+      if (sizes[i].symbol_name().empty())
+        refuse_if(ne(given[i], value_of(sizes[i])), fmt::format("a size must be {}", sizes[i].to_string()));
   }
 
   void read_inputs() {
@@ -125,9 +160,12 @@ class ResizeWriter {
   }
 
   Expr size_of(const Dim& size) {
-    const auto found = values_.find(size.to_string());
-    FETTLE_CHECK_MSG(found != values_.end(), "no input has the size " + size.to_string());
-    return found->second;
+    const std::string name = size.to_string();
+    if (const auto found = values_.find(name); found != values_.end()) return found->second;
+    // An earlier stage knew it.
+    const int entry = entries_.index_of(size);
+    FETTLE_CHECK_MSG(entries_.stage_of(entry) < stage_, "nothing tells the size " + name);
+    return values_[name] = define(name, load(table_, {Expr(int64_t{entry})}));
   }
 
   Expr value_of(const Dim& dim) {
@@ -156,35 +194,73 @@ class ResizeWriter {
 
   const Graph& graph_;
   const Plan& plan_;
-  const std::vector<Dim>& entries_;
+  SizeTable& entries_;
+  int stage_;
+  std::vector<std::string>& errors_;
   Buffer table_;
   std::vector<IntParam> params_;
   std::vector<std::pair<Var, Expr>> lets_;
-  std::map<std::string, Expr> values_;        // of dims, by their text
-  std::map<std::string, std::string> where_;  // the input that has a size
-  std::vector<Expr> rules_;
-  std::vector<std::string>* errors_ = nullptr;
+  std::map<std::string, Expr> values_;           // of dims, by their text
+  std::map<std::string, std::string> where_;     // the input that has a size
+  std::vector<std::pair<Expr, int64_t>> rules_;  // what breaks them, and their numbers
 };
 
 }  // namespace
 
 SizeTable::SizeTable(const Graph& graph, const Plan& plan) : graph_(graph), plan_(plan) {
   const auto is_open = [](const Value* input) { return !input->is_static(); };
-  if (std::ranges::none_of(graph.inputs(), is_open)) return;
-  entries_.push_back(plan.arena_bytes);
+  if (plan.stages.empty() && std::ranges::none_of(graph.inputs(), is_open)) return;
+  for (size_t k = plan.stages.size(); k > 0; --k) {
+    for (const Dim& size : plan.stages[k - 1].sizes)
+      if (!size.symbol_name().empty()) stage_of_size_[std::string(size.symbol_name())] = static_cast<int>(k);
+    for (const ArenaPlace& place : plan.stages[k - 1].places)
+      stage_of_size_[place.offset.to_string()] = static_cast<int>(k);
+  }
+  add(plan.arena_bytes, 0);
   for (const GraphOutput& output : graph.outputs())
-    for (const Dim& dim : output.value->shape()) entries_.push_back(dim);
+    for (const Dim& dim : output.value->shape()) add(dim, stage_of(dim));
+  first_arena_ = static_cast<int>(entries_.size());
+  for (size_t k = 0; k < plan.stages.size(); ++k) add(plan.stages[k].arena_bytes, static_cast<int>(k) + 1);
+}
+
+void SizeTable::add(const Dim& dim, int stage) {
+  entries_.push_back(dim);
+  stages_.push_back(stage);
+}
+
+int SizeTable::stage_of(const Dim& dim) const {
+  int stage = 0;
+  dim.for_each_symbol([&](const Dim& size) {
+    const auto found = stage_of_size_.find(size.symbol_name());
+    if (found != stage_of_size_.end()) stage = std::max(stage, found->second);
+  });
+  return stage;
 }
 
 int SizeTable::index_of(const Dim& dim) {
   const auto [found, is_new] = indices_.emplace(dim.to_string(), static_cast<int>(entries_.size()));
-  if (is_new) entries_.push_back(dim);
+  if (is_new) add(dim, stage_of(dim));
   return found->second;
 }
 
-Func SizeTable::program(const std::string& name) {
+std::vector<Func> SizeTable::programs(const std::string& name) {
   errors_.clear();
-  return ResizeWriter(graph_, plan_, entries_).write(name, errors_);
+  // A stage may ask for what earlier ones know.
+  std::vector<Func> made(plan_.stages.size() + 1);
+  // Rules over sizes that nothing needs, so that nothing defines them, are none.
+  std::set<std::string, std::less<>> known;
+  for (const Value* input : graph_.inputs())
+    for (const Dim& dim : input->shape()) known.emplace(dim.symbol_name());
+  for (const auto& [size, stage] : stage_of_size_) known.insert(size);
+  const auto stage_of_known = [&](const Dim& dim) {
+    bool all = true;
+    dim.for_each_symbol([&](const Dim& size) { all = all && known.contains(size.symbol_name()); });
+    return all ? stage_of(dim) : -1;
+  };
+  for (size_t stage = made.size(); stage-- > 0;)
+    made[stage] = ResizeWriter(graph_, plan_, *this, static_cast<int>(stage), errors_)
+                      .write(stage == 0 ? name : fmt::format("{}{}", name, stage), stage_of_known);
+  return made;
 }
 
 }  // namespace fettle

@@ -33,7 +33,7 @@ class SizeTableTest : public ::testing::Test {
   std::vector<int64_t> table_for(const std::vector<int64_t>& extents) {
     SizeTable table(m_.graph, plan_);
     table.index_of(plan_.storages[0].size_bytes);
-    const Func program = table.program("sizes");
+    const Func program = table.programs("sizes").front();
     errors_ = table.errors();
     std::vector<int64_t> filled(table.entries().size(), 77);
     const std::vector<BufferArg> args = {{reinterpret_cast<std::byte*>(filled.data()), std::ssize(filled) * 8}};

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,28 +24,43 @@ class PlanRunner {
       for (size_t d = 0; d < input->shape().size(); ++d)
         if (const auto size = input->shape()[d].symbol_name(); !size.empty())
           sizes_[std::string(size)] = inputs.at(input->name).shape[d];
-    for (const ArenaPlace& place : plan.places) {
-      int64_t most = 0;
-      for (const Dim& end : place.ends) most = std::max(most, number(end));
-      sizes_[place.offset.to_string()] = most;
-    }
-    arena_.assign(static_cast<size_t>(number(plan.arena_bytes)), std::byte{0xff});
-    for (const GraphOutput& output : graph.outputs()) {
-      std::vector<int64_t> shape;
-      for (const Dim& dim : output.value->shape()) shape.push_back(number(dim));
-      outputs_.push_back(make_tensor(output.value->dtype(), std::move(shape)).value());
-    }
+    arenas_.resize(plan.stages.size() + 1);
+    set_places(plan.places);
+    arenas_[0].assign(static_cast<size_t>(number(plan.arena_bytes)), std::byte{0xff});
+    outputs_.resize(graph.outputs().size());
   }
 
   /// The model's outputs.
   std::map<std::string, ConstantTensor> run() {
     run(plan_.steps);
     std::map<std::string, ConstantTensor> results;
-    for (size_t i = 0; i < outputs_.size(); ++i) results[graph_.outputs()[i].name] = std::move(outputs_[i]).finish();
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      output(i);
+      results[graph_.outputs()[i].name] = std::move(*outputs_[i]).finish();
+    }
     return results;
   }
 
  private:
+  void set_places(const std::vector<ArenaPlace>& places) {
+    for (const ArenaPlace& place : places) {
+      int64_t most = 0;
+      for (const Dim& end : place.ends) most = std::max(most, number(end));
+      sizes_[place.offset.to_string()] = most;
+    }
+  }
+
+  // Made when it is first used: its sizes are known then.
+  TensorBuilder& output(size_t i) {
+    if (!outputs_[i]) {
+      const Value& value = *graph_.outputs()[i].value;
+      std::vector<int64_t> shape;
+      for (const Dim& dim : value.shape()) shape.push_back(number(dim));
+      outputs_[i] = make_tensor(value.dtype(), std::move(shape)).value();
+    }
+    return *outputs_[i];
+  }
+
   int64_t number(const Dim& dim) const {
     return dim.substitute([&](std::string_view size) { return std::optional<Dim>(sizes_.at(std::string(size))); })
         .value();
@@ -58,10 +75,10 @@ class PlanRunner {
         at = inputs_.at(graph_.inputs()[static_cast<size_t>(storage.index)]->name).bytes.get();
         break;
       case Storage::Kind::kOutput:
-        at = outputs_[static_cast<size_t>(storage.index)].bytes.get();
+        at = output(static_cast<size_t>(storage.index)).bytes.get();
         break;
       case Storage::Kind::kArena:
-        at = arena_.data() + number(storage.offset_bytes);
+        at = arenas_[static_cast<size_t>(storage.stage)].data() + number(storage.offset_bytes);
         break;
       case Storage::Kind::kState:
         states_[storage.index].resize(static_cast<size_t>(number(storage.size_bytes)));
@@ -91,8 +108,32 @@ class PlanRunner {
     return limit;
   }
 
+  void reach(const PlanStep& step) {
+    const SizeStage& stage = plan_.stages[static_cast<size_t>(step.stage) - 1];
+    std::vector<int64_t> read;
+    for (const PlannedInteger& integer : step.read) {
+      int64_t value = integer.number;
+      if (integer.at.storage >= 0 && integer.bytes == 4) {
+        int32_t narrow = 0;
+        std::memcpy(&narrow, address_of(integer.at), sizeof narrow);
+        value = narrow;
+      } else if (integer.at.storage >= 0) {
+        std::memcpy(&value, address_of(integer.at), sizeof value);
+      }
+      read.push_back(std::clamp(value, -kMaxDim, kMaxDim));
+    }
+    for (size_t i = 0; i < read.size(); ++i)
+      if (!stage.sizes[i].symbol_name().empty()) sizes_[std::string(stage.sizes[i].symbol_name())] = read[i];
+    for (size_t i = 0; i < read.size(); ++i) EXPECT_EQ(number(stage.sizes[i]), read[i]);
+    set_places(stage.places);
+    std::vector<std::byte>& arena = arenas_[static_cast<size_t>(step.stage)];
+    if (!stage.keeps) arena.clear();
+    arena.resize(static_cast<size_t>(number(stage.arena_bytes)), std::byte{0xff});
+  }
+
   void run(const std::vector<PlanStep>& steps) {
     for (const PlanStep& step : steps) {
+      if (step.kind == PlanStep::Kind::kSizes) reach(step);
       if (step.kind == PlanStep::Kind::kCall) {
         const PlannedCall& call = plan_.calls[static_cast<size_t>(step.call)];
         if (!copies_to_itself(plan_, call)) run(call);
@@ -122,8 +163,8 @@ class PlanRunner {
   const std::map<std::string, ConstantTensor>& inputs_;
   std::map<std::string, int64_t> sizes_;
   std::map<int, std::vector<std::byte>> states_;  // by number; they begin as zeros
-  std::vector<std::byte> arena_;
-  std::vector<TensorBuilder> outputs_;
+  std::vector<std::vector<std::byte>> arenas_;    // by stage
+  std::vector<std::optional<TensorBuilder>> outputs_;
   std::vector<int64_t> counters_;
 };
 

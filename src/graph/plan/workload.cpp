@@ -87,6 +87,7 @@ Result<GroupProgram> group_program(const Group& group, const std::vector<std::pa
   }
 
   GroupProgram program;
+  options.int_params = vars.params();
   FETTLE_TRY(Func func, program_of(group.name(), inputs, outputs, options, group.anchor->name));
   program.params.insert(program.params.end(), group.inputs.begin(), group.inputs.end());
   program.params.insert(program.params.end(), group.outputs.begin(), group.outputs.end());
@@ -126,6 +127,22 @@ Result<GroupProgram> group_program(const Group& group, const std::vector<std::pa
   program.func = std::move(sized.func);
   program.sizes = std::move(sized.sizes);
   return program;
+}
+
+SizedFunc dims_program(const std::vector<Dim>& dims) {
+  SizeVars vars;
+  const te::Tensor y = te::compute(
+      {Expr(std::ssize(dims))},
+      [&](const std::vector<Var>& i) -> te::Body {
+        Expr value = size_expr(dims.back());
+        for (size_t d = dims.size() - 1; d-- > 0;)
+          value = select(eq(i[0], Expr(static_cast<int64_t>(d))), size_expr(dims[d]), value);
+        return value;
+      },
+      "sizes");
+  te::FuncOptions options;
+  options.int_params = vars.params();
+  return with_size_params(canonical_sizes(te::create_func("Sizes", {}, {y}, options), vars), vars);
 }
 
 SizedFunc copy_program(const Value& value, const View& from, const View& to) {

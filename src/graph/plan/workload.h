@@ -26,6 +26,9 @@ struct GroupProgram {
 /// Errors: those of node_compute.
 Result<GroupProgram> group_program(const Group& group, const std::vector<std::pair<const Value*, View>>& views);
 
+/// A program that stores the dims as integers of 64 bits: [n].
+SizedFunc dims_program(const std::vector<Dim>& dims);
+
 /// A program that copies a value that lies as `from` to where it lies as `to`.
 SizedFunc copy_program(const Value& value, const View& from, const View& to);
 
