@@ -30,11 +30,29 @@ struct PyModelContext {
 };
 
 // In the order of FettleDtype; those between are not numpy's.
-constexpr std::pair<FettleDtype, const char*> kTypes[] = {
-    {FETTLE_F32, "float32"}, {FETTLE_F64, "float64"}, {FETTLE_F16, "float16"}, {FETTLE_BF16, "bfloat16"},
-    {FETTLE_I8, "int8"},     {FETTLE_I16, "int16"},   {FETTLE_I32, "int32"},   {FETTLE_I64, "int64"},
-    {FETTLE_U8, "uint8"},    {FETTLE_U16, "uint16"},  {FETTLE_U32, "uint32"},  {FETTLE_U64, "uint64"},
-    {FETTLE_BOOL, "bool"}};
+constexpr std::pair<FettleDtype, const char*> kTypes[] = {{FETTLE_F32, "float32"},
+                                                          {FETTLE_F64, "float64"},
+                                                          {FETTLE_F16, "float16"},
+                                                          {FETTLE_BF16, "bfloat16"},
+                                                          {FETTLE_I8, "int8"},
+                                                          {FETTLE_I16, "int16"},
+                                                          {FETTLE_I32, "int32"},
+                                                          {FETTLE_I64, "int64"},
+                                                          {FETTLE_U8, "uint8"},
+                                                          {FETTLE_U16, "uint16"},
+                                                          {FETTLE_U32, "uint32"},
+                                                          {FETTLE_U64, "uint64"},
+                                                          {FETTLE_BOOL, "bool"},
+                                                          {FETTLE_I4, "int4"},
+                                                          {FETTLE_U4, "uint4"},
+                                                          {FETTLE_I2, "int2"},
+                                                          {FETTLE_U2, "uint2"},
+                                                          {FETTLE_F8E4M3FN, "float8_e4m3fn"},
+                                                          {FETTLE_F8E4M3FNUZ, "float8_e4m3fnuz"},
+                                                          {FETTLE_F8E5M2, "float8_e5m2"},
+                                                          {FETTLE_F8E5M2FNUZ, "float8_e5m2fnuz"},
+                                                          {FETTLE_F8E8M0, "float8_e8m0fnu"},
+                                                          {FETTLE_F4E2M1, "float4_e2m1fn"}};
 
 const char* name_of(int32_t dtype) {
   for (const auto& [type, name] : kTypes)

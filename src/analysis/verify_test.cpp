@@ -213,5 +213,28 @@ TEST(Verify, PadLanesStayZero) {
       ErrorCode::E230, "no block writes the pad lanes of O");
 }
 
+// A scatter: its steps follow one another, rows of the batch may run at once, and places are inside where it writes.
+constexpr const char* kScatter = R"(func scatter(I: i64[4, 20], U: f32[4, 20, 16], Y: f32[4, 9, 16] output):
+  for b in 4 parallel:
+    for u in 20:
+      for c in 16 vectorized:
+        block Y(vb: spatial[4] = b, vu: scan[20] = u, vc: spatial[16] = c):
+          reads I[vb, vu], Y[vb, 0 +: 9, vc], U[vb, vu, vc]
+          writes Y[vb, 0 +: 9, vc]
+          let place = I[vb, vu]
+          if 0 <= place && place < 9:
+            Y[vb, place, vc] = Y[vb, place, vc] + U[vb, vu, vc]
+)";
+
+TEST(Verify, ScattersKeepTheirOrder) {
+  expect_fine(kScatter);
+  expect_broken(replaced(kScatter, "for u in 20", "for u in 20 parallel"), ErrorCode::E210, "not spatial");
+  // The same element from several iterations, whatever is said of the iterator.
+  expect_broken(replaced(replaced(kScatter, "for u in 20", "for u in 20 parallel"), "vu: scan[20]", "vu: spatial[20]"),
+                ErrorCode::E210, "several iterations");
+  expect_broken(replaced(kScatter, "place < 9", "place < 10"), ErrorCode::E230, "may be outside");
+  expect_broken(replaced(kScatter, "0 <= place && ", ""), ErrorCode::E230, "may be outside");
+}
+
 }  // namespace
 }  // namespace fettle

@@ -91,6 +91,17 @@ void expect_correct(GraphMaker& m) {
   }
 }
 
+/// One run, compared.
+void expect_runs(const GraphMaker& m, const CompiledModel& compiled) {
+  auto model = compiled.instantiate();
+  ASSERT_TRUE(model.has_value()) << model.error().to_string();
+  const auto inputs = random_inputs(*model, 3);
+  ASSERT_TRUE(inputs.has_value());
+  const auto outputs = model->run(*inputs);
+  ASSERT_TRUE(outputs.has_value()) << outputs.error().to_string();
+  expect_close(reference(m.graph, *inputs), *outputs);
+}
+
 // A class token before rows of patches, as vision transformers have it: a constant is copied into its part.
 TEST(CompileModel, ConstantsBesideWhatIsComputed) {
   GraphMaker m;
@@ -121,13 +132,7 @@ TEST(CompileModel, FusedConvolutions) {
       ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
       // What is made channels last is copied to the model's layout.
       EXPECT_EQ(compiled->tasks().size(), 3 - fused.size() + (layout == ImageLayout::kChannelsLast ? 1 : 0));
-      auto model = compiled->instantiate();
-      ASSERT_TRUE(model.has_value()) << model.error().to_string();
-      const auto inputs = random_inputs(*model, 3);
-      ASSERT_TRUE(inputs.has_value());
-      const auto outputs = model->run(*inputs);
-      ASSERT_TRUE(outputs.has_value()) << outputs.error().to_string();
-      expect_close(reference(m.graph, *inputs), *outputs);
+      expect_runs(m, *compiled);
     }
 }
 
@@ -189,6 +194,28 @@ TEST(CompileModel, AttentionThroughViews) {
   expect_correct(m);
 }
 
+// Two groups of two heads, whose queries are the last of the keys: one kernel, and one where products stand alone.
+TEST(CompileModel, CausalAttentionOfGroups) {
+  GraphMaker m;
+  Value *q = m.input("q", {1, 2, 2, 70, 16}), *k = m.input("k", {1, 2, 1, 300, 16}),
+        *v = m.input("v", {1, 2, 1, 300, 8});
+  Value* turned = m.node("Transpose", {k}, with_ints("perm", {0, 1, 2, 4, 3}));
+  Value* scores = m.node("Mul", {m.node("MatMul", {q, turned}), m.constant("scale", {}, 0.25)});
+  Value* masked = m.node("CausalMask", {scores}, with_ints("offset", {230}));
+  Attrs last;
+  last.set("axis", int64_t{-1});
+  m.graph.add_output("y", m.node("MatMul", {m.node("Softmax", {masked}, last), v}));
+  m.graph.sort();
+  for (const std::vector<int>& fused : {std::vector<int>{}, std::vector<int>{0}}) {
+    CompileOptions options = host_options(2);
+    options.fused = fused;
+    const auto compiled = compile_model(m.graph, options);
+    ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
+    EXPECT_EQ(compiled->tasks().size(), fused.empty() ? 3u : 1u);
+    expect_runs(m, *compiled);
+  }
+}
+
 TEST(CompileModel, NormsAndPooling) {
   GraphMaker m;
   Value* x = m.input("x", {1, 16, 6, 8});
@@ -207,6 +234,42 @@ TEST(CompileModel, NormsAndPooling) {
 }
 
 // 3x3 convolutions are filtered where that pays, unless the error that it may add is more than what is allowed.
+// What orders, counts and writes where data say, in machine code.
+TEST(CompileModel, OrderAndPlacesOfData) {
+  GraphMaker m;
+  const auto all = [&](const char* op, std::vector<Value*> inputs, Attrs attrs, size_t n_outputs) {
+    Node* node = m.graph.add_node(find_op(op), op, std::move(inputs), std::move(attrs), {}, n_outputs);
+    const auto types = node->op->infer(*node);
+    EXPECT_TRUE(types.has_value());
+    for (size_t i = 0; i < n_outputs; ++i) node->outputs[i]->type = (*types)[i];
+    return node->outputs;
+  };
+  int count = 0;
+  const auto output = [&](Value* value) {
+    Attrs to_f32;
+    to_f32.set("to", int64_t{1});
+    m.graph.add_output("y" + std::to_string(count++), m.node("Cast", {value}, to_f32));
+  };
+  Value* x = m.input("x", {6, 40});
+  const auto top = all("TopK", {x}, {{"k", std::vector<int64_t>{7}}, {"axis", int64_t{1}}}, 2);
+  Attrs added;
+  added.set("axis", int64_t{1});
+  added.set("reduction", std::string("add"));
+  output(top[1]);
+  output(m.node("ScatterElements", {x, top[1], top[0]}, added));
+  Value* rows =
+      m.node("Cast", {m.node("Mul", {m.input("rows", {9, 1}), m.constant("c", {1}, 12)})}, {{"to", int64_t{7}}});
+  output(m.node("ScatterND", {x, rows, m.input("u", {9, 40})}, {{"reduction", std::string("max")}}));
+  for (Value* part : all("BoundedUnique", {rows}, {}, 4)) output(part);
+  for (Value* part : all("BoundedNonZero", {m.node("Relu", {x})}, {}, 2)) output(part);
+  Value *boxes = m.input("boxes", {2, 40, 4}), *scores = m.input("scores", {2, 3, 40});
+  Value* most = m.graph.add_constant("most", int_list(std::vector<int64_t>{11}));
+  most->type = TensorType{kI64, {1}};
+  for (Value* part : all("BoundedNonMaxSuppression", {boxes, scores, most, m.constant("t", {1}, 0.1)}, {}, 2))
+    output(part);
+  expect_correct(m);
+}
+
 TEST(CompileModel, WhatIsNotTunedKeepsTheErrorBound) {
   GraphMaker m;
   m.graph.add_output("y", m.node("Relu", {m.conv(m.input("x", {1, 32, 28, 28}), 32, 3)}));

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "graph/dim.h"
+#include "graph/small_types.h"
 
 namespace fettle {
 namespace {
@@ -41,8 +42,9 @@ void store_element(std::byte* at, DType dtype, double value) {
     return put(static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16));
   }
   if (dtype.is_bool()) return put(static_cast<uint8_t>(value != 0));
+  if (dtype.is_small_float()) return put(small_float_code(dtype, value));
   const auto whole = static_cast<int64_t>(value);
-  switch (dtype.bits) {
+  switch (program_dtype(dtype).bits) {
     case 8:
       return put(static_cast<uint8_t>(whole));
     case 16:
@@ -68,15 +70,16 @@ double ConstantTensor::at(int64_t i) const {
   if (dtype == kF64) return element<double>(*this, i);
   if (dtype == kF16) return half_to_double(element<uint16_t>(*this, i));
   if (dtype == kBF16) return std::bit_cast<float>(static_cast<uint32_t>(element<uint16_t>(*this, i)) << 16);
+  if (dtype.is_small_float()) return small_float_value(dtype, element<uint8_t>(*this, i));
   return static_cast<double>(int_at(i));
 }
 
 int64_t ConstantTensor::int_at(int64_t i) const {
   FETTLE_CHECK(i >= 0 && i < n_elems());
   if (dtype.is_bool()) return element<uint8_t>(*this, i) != 0;
-  if (dtype.is_float()) return static_cast<int64_t>(at(i));
+  if (dtype.is_float() || dtype.is_small_float()) return static_cast<int64_t>(at(i));
   const bool is_signed = dtype.code == TypeCode::kInt;
-  switch (dtype.bits) {
+  switch (program_dtype(dtype).bits) {
     case 8:
       return is_signed ? int64_t{element<int8_t>(*this, i)} : int64_t{element<uint8_t>(*this, i)};
     case 16:
@@ -163,13 +166,24 @@ std::vector<int64_t> to_ints(const ConstantTensor& tensor) {
   return values;
 }
 
+namespace {
+constexpr std::pair<int, DType> kOnnxTypes[] = {
+    {1, kF32},   {2, kU8},        {3, kI8},          {4, kU16},     {5, kI16},         {6, kI32},
+    {7, kI64},   {9, kBool},      {10, kF16},        {11, kF64},    {12, kU32},        {13, kU64},
+    {16, kBF16}, {17, kF8E4M3FN}, {18, kF8E4M3FNUZ}, {19, kF8E5M2}, {20, kF8E5M2FNUZ}, {21, kU4},
+    {22, kI4},   {23, kF4E2M1},   {24, kF8E8M0},     {25, kU2},     {26, kI2}};
+}  // namespace
+
 std::optional<DType> element_type(int64_t onnx_number) {
-  constexpr std::pair<int, DType> known[] = {{1, kF32},  {2, kU8},   {3, kI8},   {4, kU16},  {5, kI16},
-                                             {6, kI32},  {7, kI64},  {9, kBool}, {10, kF16}, {11, kF64},
-                                             {12, kU32}, {13, kU64}, {16, kBF16}};
-  for (const auto& [number, dtype] : known)
+  for (const auto& [number, dtype] : kOnnxTypes)
     if (number == onnx_number) return dtype;
   return std::nullopt;
+}
+
+int64_t onnx_number(DType wanted) {
+  for (const auto& [number, dtype] : kOnnxTypes)
+    if (dtype == wanted) return number;
+  FETTLE_UNREACHABLE();
 }
 
 }  // namespace fettle

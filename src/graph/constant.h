@@ -77,5 +77,7 @@ std::vector<int64_t> to_ints(const ConstantTensor& tensor);
 
 /// The element type that ONNX gives this number (TensorProto.DataType), of those that Fettle has.
 std::optional<DType> element_type(int64_t onnx_number);
+/// The inverse.
+int64_t onnx_number(DType dtype);
 
 }  // namespace fettle

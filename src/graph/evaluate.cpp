@@ -17,6 +17,10 @@ Executor interpreter_executor() {
 
 Result<std::vector<ConstantTensor>> evaluate_node(const Node& node, std::span<const ConstantTensor> inputs,
                                                   const Executor& run) {
+  for (const auto* list : {&node.inputs, &node.outputs})
+    for (const Value* value : *list)
+      if (value && !value->is_static())
+        return fail(ErrorCode::E604, fmt::format("the extents of \"{}\" are not known", value->name), node.name);
   FETTLE_TRY(const Func func, node_func(node));
   std::vector<BufferArg> args;
   std::unordered_map<const Value*, bool> seen;

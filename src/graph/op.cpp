@@ -8,6 +8,7 @@
 
 #include "graph/op_registry.h"
 #include "graph/op_util.h"
+#include "graph/small_types.h"
 #include "te/make_func.h"
 
 namespace fettle {
@@ -39,15 +40,15 @@ FusionKind fusion_kind(const Node& node) {
 
 namespace {
 
-/// A node of which halves are singles: what an operator's `compute` is asked of.
+/// A node whose values are of other types, halves singles: what an operator's `compute` is asked of.
 class ComputedNode {
  public:
-  explicit ComputedNode(const Node& node) : node_(node) {
+  ComputedNode(const Node& node, DType (*type)(DType)) : node_(node) {
     for (auto* list : {&node_.inputs, &node_.outputs})
       for (Value*& value : *list)
-        if (value && computed_dtype(value->dtype()) != value->dtype()) {
+        if (value && type(value->dtype()) != value->dtype()) {
           values_.push_back(*value);
-          values_.back().type->dtype = computed_dtype(value->dtype());
+          values_.back().type->dtype = type(value->dtype());
           value = &values_.back();
         }
   }
@@ -60,7 +61,8 @@ class ComputedNode {
 
 }  // namespace
 
-te::Tensor rounded(const te::Tensor& t, DType dtype) {
+te::Tensor rounded(const te::Tensor& t, DType stated) {
+  const DType dtype = program_dtype(stated);
   if (t.dtype() == dtype) return t;
   if (t.stored_dtype() == dtype) return t.read_as(dtype);
   return te::compute(t.shape(), [&](const std::vector<Var>& i) { return te::Body(cast(dtype, t(i))); }, "rounded");
@@ -71,9 +73,19 @@ Result<std::vector<te::Tensor>> node_compute(const Node& node, std::span<const t
     for (const Value* value : *list)
       if (value && !value->type)
         return fail(ErrorCode::E604, fmt::format("the shape of \"{}\" is not known", value->name), node.name);
+  const auto any = [&](const auto& is) {
+    return std::ranges::any_of(node.inputs, is) || std::ranges::any_of(node.outputs, is);
+  };
+  const auto has_small_type = [](const Value* value) { return value && is_small(value->dtype()); };
+  const bool moves_small = node.op->work == ElementWork::kMoves && any(has_small_type);
+  if (node.op->work == ElementWork::kComputes && any(has_small_type)) {
+    const auto* list = std::ranges::any_of(node.inputs, has_small_type) ? &node.inputs : &node.outputs;
+    const DType dtype = (*std::ranges::find_if(*list, has_small_type))->dtype();
+    return ops::bad_types(
+        node, fmt::format("it does not compute with {}; Cast or DequantizeLinear convert it", dtype.to_string()));
+  }
   const auto is_half = [](const Value* value) { return value && computed_dtype(value->dtype()) != value->dtype(); };
-  bool widens = node.op->work == ElementWork::kComputes &&
-                (std::ranges::any_of(node.inputs, is_half) || std::ranges::any_of(node.outputs, is_half));
+  bool widens = node.op->work == ElementWork::kComputes && any(is_half);
   if (node.op->work == ElementWork::kMoves)  // what another node has computed is moved as it is
     for (size_t i = 0; i < inputs.size(); ++i) widens |= is_half(node.input(i)) && inputs[i].dtype() == kF32;
   std::vector<te::Tensor> outputs;
@@ -81,15 +93,18 @@ Result<std::vector<te::Tensor>> node_compute(const Node& node, std::span<const t
     std::vector<te::Tensor> computed;
     for (const te::Tensor& input : inputs)
       computed.push_back(input ? input.read_as(computed_dtype(input.dtype())) : input);
-    const ComputedNode wide(node);
+    const ComputedNode wide(node, [](DType dtype) { return computed_dtype(program_dtype(dtype)); });
     FETTLE_TRY(outputs, node.op->compute(wide.node(), computed));
+  } else if (moves_small) {
+    const ComputedNode bytes(node, program_dtype);
+    FETTLE_TRY(outputs, node.op->compute(bytes.node(), inputs));
   } else {
     FETTLE_TRY(outputs, node.op->compute(node, inputs));
   }
   FETTLE_CHECK(outputs.size() >= node.outputs.size());
   outputs.resize(node.outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const DType stated = node.outputs[i]->type->dtype, made = outputs[i].dtype();
+    const DType stated = program_dtype(node.outputs[i]->type->dtype), made = outputs[i].dtype();
     FETTLE_CHECK_MSG(made == stated || made == computed_dtype(stated), node.name + ": " + std::string(node.op->name));
   }
   return outputs;
@@ -111,7 +126,7 @@ te::Tensor placeholder_for(const Value& value) {
     if (name.empty() && !letter) name = "v_";
     name += letter || digit ? c : '_';
   }
-  return te::placeholder(size_exprs(value.type->shape), value.type->dtype, name);
+  return te::placeholder(size_exprs(value.type->shape), program_dtype(value.type->dtype), name);
 }
 
 Result<Func> node_func(const Node& node) {

@@ -27,7 +27,7 @@ enum class FusionKind : uint8_t {
 std::string_view to_string(FusionKind kind);
 
 /// An input whose content must be, or may be, known at compile time. Shape inference turns a constant one into the
-/// attribute `attr` and drops the input ("Reshape(x, shape)" → "Reshape(x) {shape=…}"), so that afterwards every
+/// attribute `attr`, unless this is empty, and drops the input ("Reshape(x, shape)" → "Reshape(x) {shape=…}"), so that afterwards every
 /// input left is data for a kernel.
 struct ParamInput {
   int index;
@@ -46,7 +46,7 @@ struct ParamInput {
 enum class ElementWork : uint8_t {
   kComputes,  // arithmetic: of halves in single precision
   kMoves,     // each element that goes out is one that came in, or a constant: of any type, as it is
-  kConverts,  // the output's type is what the operator is for, rounding included
+  kConverts,  // types are what the operator is for, rounding included: it alone takes small types (small_types.h)
 };
 
 /// The type in which elements of `dtype` are computed. Halves (f16, bf16) lie in memory only: kernels read them as
@@ -94,8 +94,11 @@ struct OpDef {
   /// The outputs as tensor expressions over `inputs`, one a node input, undefined where that is null. Extents that are
   /// open are size_expr()s, and the outputs are typed. Types are computed_dtype()s, the node's too, unless `work` says
   /// otherwise.
-  /// Null: of control flow, which the planner runs (graph/control.h).
+  /// Null: of control flow, which the planner runs (graph/control.h), and of what is lowered.
   Result<std::vector<te::Tensor>> (*compute)(const Node& node, std::span<const te::Tensor> inputs) = nullptr;
+  /// Of an operator that others stand for: puts nodes in the node's place, before types are inferred (its inputs' are
+  /// known), and returns them in order. Errors as those of infer. Null: it is one of a program's.
+  Result<std::vector<Node*>> (*lower)(Graph& graph, Node* node) = nullptr;
   std::span<const ParamInput> params = {};
   /// Outputs; -1: as many as the node has.
   int n_outputs = 1;

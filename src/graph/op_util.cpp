@@ -26,6 +26,18 @@ tl::unexpected<Diagnostic> not_known(const Node& node, std::string message) {
   return fail(ErrorCode::E604, std::move(message), node.name);
 }
 
+Result<> check_type(const Node& node, const Value* input, std::string_view name, const TensorType& wanted) {
+  if (!input) return {};
+  const TensorType& type = *input->type;
+  if (type.dtype != wanted.dtype || !std::ranges::equal(type.shape, wanted.shape, may_equal))
+    return bad_types(node, fmt::format("{} is {} instead of {}", name, type.to_string(), wanted.to_string()));
+  for (size_t d = 0; d < wanted.shape.size(); ++d)
+    note_equal(node, type.shape[d], wanted.shape[d], fmt::format("dim {} of {}", d, name));
+  return {};
+}
+
+Types not_lowered(const Node& node) { return bad_types(node, "it was not lowered"); }
+
 Result<> check_rank(const Node& node, size_t i, int least, int most) {
   if (rank_of(node, i) >= least && rank_of(node, i) <= most) return {};
   return bad_types(node,

@@ -38,6 +38,11 @@ Result<> check_rank(const Node& node, size_t i, int least, int most = INT_MAX);
 /// Inputs from `first` on are of one element type. E605.
 Result<> check_same_dtype(const Node& node, size_t first = 0, size_t last = SIZE_MAX);
 
+/// The input, which may be missing, has this type as far as can be told; what cannot is noted. E605, with its name.
+Result<> check_type(const Node& node, const Value* input, std::string_view name, const TensorType& wanted);
+/// The rule of an operator that a pass replaces before types are inferred.
+Types not_lowered(const Node& node);
+
 // --- dims ---------------------------------------------------------------------------------------------------------
 
 /// Whether the extent may be a multiple of n.
@@ -172,6 +177,15 @@ te::Tensor reduce_row(Reduce reduce, std::vector<Expr> shape, const std::vector<
                       const std::function<Expr(const Indices& i, const Indices& reduced)>& element, std::string name,
                       std::vector<std::string> axis_names = {});
 inline Expr clamp(const Expr& x, const Expr& low, const Expr& high) { return min(max(x, low), high); }
+/// An index of data, which counts from the end where it is negative. It may lie outside of the extent.
+inline Expr from_either_end(const Expr& index, const Expr& extent) {
+  const Expr k = cast(kI64, index);
+  return select(lt(k, Expr(0)), k + extent, k);
+}
+/// The same, and inside: the first or the last element where it is not, so that nothing outside is read.
+inline Expr wrapped(const Expr& index, const Expr& extent) {
+  return clamp(from_either_end(index, extent), Expr(0), extent - Expr(1));
+}
 /// Indices of a tensor of shape `from` at the element with the same position as `indices` in shape `to`. Runs of dims
 /// of equal products are mapped on their own, so that what a reshape keeps is kept.
 Indices reshape_indices(const Shape& from, const Shape& to, const Indices& indices);
@@ -208,6 +222,9 @@ constexpr OpDef define(FusionKind fusion, std::string_view name, InputCount inpu
 
 inline bool always(const Node&) { return true; }
 inline bool has_one_input(const Node& node) { return node.inputs.size() == 1; }
+
+/// The rule of an operator that is lowered before types are inferred.
+inline Types not_lowered(const Node& node) { return bad_types(node, "it was not lowered"); }
 
 // Elementwise functions of one tensor.
 using UnaryElement = Expr (*)(const Node& node, const Expr& x);

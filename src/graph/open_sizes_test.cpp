@@ -326,6 +326,59 @@ TEST_F(OpenSizes, WhatIsGatheredMustBeThere) {
   EXPECT_EQ(g.size_checks()[0].value.to_string(), "N - 1");
 }
 
+// --- where data say
+
+TEST_F(OpenSizes, Scatters) {
+  below["i"] = below["p"] = 3;
+  Value *x = input("x", {size("N"), size("M"), 4}), *i = input("i", {size("K"), size("M"), 4}, kI64),
+        *u = input("u", {size("K"), size("M"), 4});
+  for (const char* how : {"none", "add", "mul", "max", "min"})
+    output(op("ScatterElements", {x, i, u}, {{"axis", int64_t{0}}, {"reduction", std::string(how)}}));
+  output(op("ScatterElements", {x, op("Neg", {i}), u}, {{"axis", int64_t{-1}}}));
+  output(op("ScatterND", {x, input("p", {size("K"), 1}, kI64), u}));
+  output(op("ScatterND", {x, input("q", {size("K"), 2}, kI64), op("Gather", {u, integer(0)}, {{"axis", int64_t{1}}})},
+            {{"reduction", std::string("add")}}));
+  output(op("GatherND", {input("t", {size("K"), size("V", 3)}), input("p", {size("K"), 1}, kI64)},
+            {{"batch_dims", int64_t{1}}}));
+  check({{{"N", 3}, {"M", 5}, {"K", 4}, {"V", 3}},
+         {{"N", 2}, {"M", 1}, {"K", 6}, {"V", 4}},
+         {{"N", 0}, {"M", 2}, {"K", 1}, {"V", 3}},
+         {{"N", 4}, {"M", 3}, {"K", 0}, {"V", 5}}});
+}
+
+TEST_F(OpenSizes, TheLargestAndTheLeast) {
+  Value* x = input("x", {size("N"), size("M"), 3});
+  Value* k = extent(input("like", {size("K")}), 0);
+  for (const int64_t axis : {0, 1})
+    for (const int64_t largest : {0, 1})
+      for (Value* part : node(g, "TopK", {x, k}, {{"axis", axis}, {"largest", largest}}, 2)->outputs) output(part);
+  for (Value* part : node(g, "TopK", {x, ints({2})}, {}, 2)->outputs) output(part);
+  check({{{"N", 6}, {"M", 5}, {"K", 3}},
+         {{"N", 4}, {"M", 7}, {"K", 4}},
+         {{"N", 1}, {"M", 1}, {"K", 1}},
+         {{"N", 2}, {"M", 3}, {"K", 0}}});
+}
+
+TEST_F(OpenSizes, BoundedOperators) {
+  below["i"] = 4;
+  Value* x = input("x", {size("N"), size("M")});
+  Value* i = input("i", {size("N"), size("K")}, kI64);
+  const auto all = [&](const char* name, std::vector<Value*> inputs, Attrs attrs, size_t n) {
+    for (Value* part : node(g, name, std::move(inputs), std::move(attrs), n)->outputs) output(part);
+  };
+  all("BoundedNonZero", {op("Relu", {x})}, {}, 2);
+  all("BoundedNonZero", {i}, {}, 2);
+  for (const int64_t sorted : {0, 1}) all("BoundedUnique", {i}, {{"sorted", sorted}}, 4);
+  Value *boxes = input("boxes", {size("B"), size("M"), 4}), *scores = input("scores", {size("B"), 2, size("M")});
+  all("BoundedNonMaxSuppression", {boxes, scores, ints({3}), number(0.2), number(-1)}, {}, 2);
+  all("BoundedNonMaxSuppression", {boxes, scores, input("most", {1}, kI64)}, {{"center_point_box", int64_t{1}}}, 2);
+  check({{{"N", 6}, {"M", 9}, {"K", 1}, {"B", 2}},
+         {{"N", 9}, {"M", 4}, {"K", 2}, {"B", 1}},
+         {{"N", 1}, {"M", 1}, {"K", 1}, {"B", 1}},
+         {{"N", 0}, {"M", 0}, {"K", 0}, {"B", 1}},
+         {{"N", 3}, {"M", 2}, {"K", 0}, {"B", 0}}});
+}
+
 TEST_F(OpenSizes, BlocksOfChannels) {
   Value* x = input("x", {1, size("C", 0, kMaxDim, 4), size("H"), 4});
   output(op("DepthToSpace", {x}, {{"blocksize", int64_t{2}}}));

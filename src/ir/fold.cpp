@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ir/compare.h"
+#include "ir/query.h"
 
 namespace fettle {
 namespace {
@@ -51,7 +51,7 @@ void RegionUnion::add(const Buffer& buffer, const std::vector<Expr>& indices) {
   for (const Expr& index : indices) {
     bool data = false;
     walk(index, [&](const Expr& e) {
-      data |= e.kind() == ExprKind::kLoad;
+      data |= e.kind() == ExprKind::kLoad || (e.kind() == ExprKind::kVar && bound_.contains(e.as<VarNode>()));
       return !data;
     });
     int64_t offset = 0;
@@ -74,6 +74,11 @@ void RegionUnion::add(const Buffer& buffer, const std::vector<Expr>& indices) {
     return;
   }
   entries_.push_back({buffer, std::move(fresh)});
+}
+
+void RegionUnion::bind(const Stmt& statement) {
+  each_node<ForNode>(statement, [&](const ForNode& loop) { bound_.insert(loop.var.get()); });
+  each_node<LetNode>(statement, [&](const LetNode& n) { bound_.insert(n.var.get()); });
 }
 
 std::vector<Region> RegionUnion::take() {

@@ -1,6 +1,7 @@
 #pragma once
 // Small arithmetic that needs no proof: constants joined, accesses collected into regions.
 
+#include <unordered_set>
 #include <vector>
 
 #include "ir/visit.h"
@@ -18,11 +19,13 @@ class Folder : public Mutator {
 };
 
 /// Accesses of one buffer whose indices differ by constants become one rectangular region; others stay apart.
-/// An index that depends on data reaches the whole dimension.
+/// An index that depends on data reaches the whole dimension, and so does one of a variable that statements bind.
 ///   A[i - 1, j], A[i + 1, j]   →   A[i - 1 +: 3, j]        T[I[i], j]   →   T[0 +: rows, j]
 class RegionUnion {
  public:
   void add(const Buffer& buffer, const std::vector<Expr>& indices);
+  /// The loops and lets of `statement` bind variables of no meaning outside.
+  void bind(const Stmt& statement);
   /// The regions, in the order of their first accesses.
   std::vector<Region> take();
 
@@ -37,6 +40,7 @@ class RegionUnion {
     std::vector<Dimension> dimensions;
   };
   std::vector<Entry> entries_;
+  std::unordered_set<const VarNode*> bound_;
 };
 
 }  // namespace fettle

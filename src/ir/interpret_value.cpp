@@ -60,7 +60,7 @@ Storage storage_of(DType t) {
       return t.bits <= 8 ? Storage::kU8 : t.bits == 16 ? Storage::kU16 : t.bits == 32 ? Storage::kU32 : Storage::kI64;
     case TypeCode::kBool:
       return Storage::kBool;
-    case TypeCode::kHandle:
+    default:
       break;
   }
   return Storage::kI64;

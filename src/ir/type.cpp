@@ -10,19 +10,23 @@ namespace fettle {
 namespace {
 
 // By TypeCode.
-constexpr std::string_view kTypeNames[] = {"i", "u", "f", "bf", "bool", "handle"};
+constexpr std::string_view kTypeNames[] = {"i",        "u",          "f",      "bf",         "bool",   "handle",
+                                           "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0", "f4e2m1"};
+constexpr bool has_widths(TypeCode code) { return code < TypeCode::kBool; }
 
 }  // namespace
 
 std::string DType::to_string() const {
   std::string text(kTypeNames[static_cast<int>(code)]);
-  if (code != TypeCode::kBool && code != TypeCode::kHandle) text += fmt::format("{}", bits);
+  if (has_widths(code)) text += fmt::format("{}", bits);
   if (lanes > 1) text += fmt::format("x{}", lanes);
   return text;
 }
 
 Result<DType> parse_dtype(std::string_view text) {
   const auto bad = [&] { return fail(ErrorCode::E101, fmt::format("'{}' is no type", text)); };
+  for (const DType small : {kF8E4M3FN, kF8E4M3FNUZ, kF8E5M2, kF8E5M2FNUZ, kF8E8M0, kF4E2M1})
+    if (text == kTypeNames[static_cast<int>(small.code)]) return small;
   std::string_view rest = text.substr(0, text.find_first_of("0123456789x"));
   const auto name = std::find(std::begin(kTypeNames), std::end(kTypeNames), rest);
   if (name == std::end(kTypeNames)) return bad();
@@ -35,7 +39,7 @@ Result<DType> parse_dtype(std::string_view text) {
     rest.remove_prefix(static_cast<size_t>(end - rest.data()));
     return value;
   };
-  if (type.code == TypeCode::kBool || type.code == TypeCode::kHandle) {
+  if (!has_widths(type.code)) {
     type = type.code == TypeCode::kBool ? kBool : kHandle;
   } else {
     const int bits = number(1, 64);

@@ -8,6 +8,7 @@
 
 #include "ir/compare.h"
 #include "ir/interpret.h"
+#include "ir/query.h"
 #include "ir/text.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
@@ -291,6 +292,71 @@ TEST(Lower, ATailTakesOneMoreMicroKernel) {
   EXPECT_EQ(micro_kernels(parsed(gemm(8, 16, 3, "partition", "pad"))), 1u);
   EXPECT_EQ(micro_kernels(parsed(gemm(9, 16, 3, "partition", "pad"))), 2u);
   EXPECT_EQ(micro_kernels(parsed(gemm(9, 13, 3, "partition", "partition"))), 4u);
+}
+
+// Four vectors, or as many as hold what is left: the last of these alone has a mask, where it is not whole.
+TEST(Lower, FewOpenColumnsTakeNarrowMicroKernels) {
+  const Func func = parsed(R"(
+func product(A: f32[24], B: f32[24, n], C: f32[n] output, n: i64 in 1..200):
+  alloc Cr: f32[n] @register
+  for p in (n + 63) // 64 tail(partition):
+    for v in 4 unrolled:
+      for l in 16 vectorized:
+        block C_init(vj: spatial[n] = p * 64 + v * 16 + l) where p * 64 + (v * 16 + l) < n:
+          writes Cr[vj]
+          Cr[vj] = 0.0
+    for k in 24:
+      for v in 4 unrolled:
+        for l in 16 vectorized:
+          block C(vj: spatial[n] = p * 64 + v * 16 + l, vk: reduce[24] = k) where p * 64 + (v * 16 + l) < n:
+            reads A[vk], B[vk, vj]
+            writes Cr[vj]
+            Cr[vj] = Cr[vj] + A[vk] * B[vk, vj]
+    for v in 4 unrolled:
+      for l in 16 vectorized:
+        block back(vj: spatial[n] = p * 64 + v * 16 + l) where p * 64 + (v * 16 + l) < n:
+          reads Cr[vj]
+          writes C[vj]
+          C[vj] = Cr[vj]
+)");
+  const LoweredKernel lowered = lower(func, parse_target("x86-64-avx512").value()).value();
+  std::multiset<std::pair<int, int>> stores;  // to the output: whole vectors, and those under a mask
+  for (const auto& [name, f] : lowered.kernel.funcs) {
+    if (name == lowered.kernel.entry) continue;
+    std::pair<int, int> own;
+    each_node<StoreNode>(f->body, [&](const StoreNode& s) {
+      if (s.buffer->scope != kScopeRegister) ++(s.mask ? own.second : own.first);
+    });
+    stores.insert(own);
+  }
+  const std::multiset<std::pair<int, int>> expected = {{4, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 0}, {2, 1}, {3, 0}, {3, 1}};
+  EXPECT_EQ(stores, expected) << to_text(lowered.kernel);
+}
+
+// What lies inside of an image of open size is not asked whether it does.
+TEST(Lower, StraightCodeInsideOfAnOpenImageHasNoGuards) {
+  const Func func = parsed(R"(
+func sums(A: f32[n], B: f32[n] output, n: i64 in 1..200):
+  alloc T: f32[n, 3]
+  for i in n:
+    for j in 3 unrolled:
+      block T(vi: spatial[n] = i, vj: spatial[3] = j):
+        reads A[vi + vj - 1]
+        writes T[vi, vj]
+        T[vi, vj] = select(likely(1 <= vi + vj && vi + vj <= n), A[vi + vj - 1], 0.0)
+    block B(vi: spatial[n] = i):
+      reads T[vi, 0 +: 3]
+      writes B[vi]
+      B[vi] = T[vi, 0] + T[vi, 1] * T[vi, 2]
+)");
+  const LoweredKernel lowered = lower(func, parse_target("x86-64-avx512").value()).value();
+  const Stmt& body = lowered.kernel.funcs.at(lowered.kernel.entry)->body;
+  bool inside = false;
+  each_node<IfNode>(body, [&](const IfNode& choice) {
+    inside |= !contains<SelectNode>(choice.then_body, [](const SelectNode&) { return true; }) &&
+              contains<SelectNode>(choice.else_body, [](const SelectNode&) { return true; });
+  });
+  EXPECT_TRUE(inside) << to_text(lowered.kernel);
 }
 
 TEST(Lower, WholeVectorsHaveNoMasksWhereTheseAreDear) {

@@ -53,7 +53,7 @@ double element(DType dtype, const void* data, int64_t i) {
       return read<uint8_t>(data, i);
     case TypeCode::kBool:
       return read<uint8_t>(data, i);
-    case TypeCode::kHandle:
+    default:  // programs have no other
       break;
   }
   FETTLE_UNREACHABLE();

@@ -73,7 +73,7 @@ void fill_random(void* data, int64_t elems, DType dtype, uint64_t seed, uint64_t
       return fill_with<uint8_t>(data, elems, nibbles, natural);
     case TypeCode::kBool:
       return fill_with<uint8_t>(data, elems, nibbles, [](int n) { return n & 1; });
-    case TypeCode::kHandle:
+    default:  // programs have no other
       break;
   }
   FETTLE_UNREACHABLE();

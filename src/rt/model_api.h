@@ -42,7 +42,19 @@ typedef enum FettleDtype {
   FETTLE_F16 = 10,
   FETTLE_BF16 = 11,
   FETTLE_F32 = 12,
-  FETTLE_F64 = 13
+  FETTLE_F64 = 13,
+  /* One byte an element. Integers: its value, sign-extended. Floats: the code in the byte's low bits, by the names that
+   * ONNX gives them. */
+  FETTLE_I4 = 14,
+  FETTLE_U4 = 15,
+  FETTLE_I2 = 16,
+  FETTLE_U2 = 17,
+  FETTLE_F8E4M3FN = 18,
+  FETTLE_F8E4M3FNUZ = 19,
+  FETTLE_F8E5M2 = 20,
+  FETTLE_F8E5M2FNUZ = 21,
+  FETTLE_F8E8M0 = 22,
+  FETTLE_F4E2M1 = 23
 } FettleDtype;
 
 /* Where data lie: the numbers of DLPack's DLDeviceType. Models of this version take no other. */
@@ -67,7 +79,7 @@ typedef struct FettleTensor {
 
 /* Bytes of the tensor's elements; -1 where an extent is open. */
 static inline int64_t fettle_tensor_bytes(const FettleTensor* tensor) {
-  static const uint8_t elem_bytes[] = {0, 1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
+  static const uint8_t elem_bytes[] = {0, 1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   int64_t bytes = elem_bytes[tensor->dtype];
   for (int32_t d = 0; d < tensor->rank; ++d) {
     if (tensor->shape[d] < 0) return -1;

@@ -15,14 +15,33 @@ struct ElementType {
   const char* name;  // the spelling of ir's DType
 };
 constexpr ElementType kElementTypes[] = {
-    {FETTLE_BOOL, 1, "bool"}, {FETTLE_I8, 1, "i8"},   {FETTLE_U8, 1, "u8"},     {FETTLE_I16, 2, "i16"},
-    {FETTLE_U16, 2, "u16"},   {FETTLE_I32, 4, "i32"}, {FETTLE_U32, 4, "u32"},   {FETTLE_I64, 8, "i64"},
-    {FETTLE_U64, 8, "u64"},   {FETTLE_F16, 2, "f16"}, {FETTLE_BF16, 2, "bf16"}, {FETTLE_F32, 4, "f32"},
+    {FETTLE_BOOL, 1, "bool"},
+    {FETTLE_I8, 1, "i8"},
+    {FETTLE_U8, 1, "u8"},
+    {FETTLE_I16, 2, "i16"},
+    {FETTLE_U16, 2, "u16"},
+    {FETTLE_I32, 4, "i32"},
+    {FETTLE_U32, 4, "u32"},
+    {FETTLE_I64, 8, "i64"},
+    {FETTLE_U64, 8, "u64"},
+    {FETTLE_F16, 2, "f16"},
+    {FETTLE_BF16, 2, "bf16"},
+    {FETTLE_F32, 4, "f32"},
     {FETTLE_F64, 8, "f64"},
+    {FETTLE_I4, 1, "i4"},
+    {FETTLE_U4, 1, "u4"},
+    {FETTLE_I2, 1, "i2"},
+    {FETTLE_U2, 1, "u2"},
+    {FETTLE_F8E4M3FN, 1, "f8e4m3fn"},
+    {FETTLE_F8E4M3FNUZ, 1, "f8e4m3fnuz"},
+    {FETTLE_F8E5M2, 1, "f8e5m2"},
+    {FETTLE_F8E5M2FNUZ, 1, "f8e5m2fnuz"},
+    {FETTLE_F8E8M0, 1, "f8e8m0"},
+    {FETTLE_F4E2M1, 1, "f4e2m1"},
 };
 /// Null for a number that is no type.
 inline const ElementType* find_element_type(int32_t dtype) {
-  return dtype >= FETTLE_BOOL && dtype <= FETTLE_F64 ? &kElementTypes[dtype - FETTLE_BOOL] : nullptr;
+  return dtype >= FETTLE_BOOL && dtype <= FETTLE_F4E2M1 ? &kElementTypes[dtype - FETTLE_BOOL] : nullptr;
 }
 
 /// Element i of an array of structs that begin with their size, which may be larger than this version's.

@@ -52,6 +52,7 @@ inline constexpr std::string_view kDataRole = "data";
 inline constexpr std::string_view kProductRole = "product";
 /// Made of the product, and otherwise as kDataRole.
 inline constexpr std::string_view kOutputsRole = "outputs";
+// What is a part without a role is a state of an online reduction, or what a block of keys adds to it.
 /// The annotation, or "". The last block, which has the old one's name, has none.
 std::string_view part_of(const BlockNode& block);
 std::string_view role_of(const BlockNode& block);

@@ -36,6 +36,22 @@ class Instantiate : public Folder {
   BufferMap buffers;
 };
 
+// fn(buffer, indices, whether it is written) for each access of a statement.
+template <class Fn>
+void each_access(const Stmt& statement, Fn fn) {
+  walk(
+      statement,
+      [&](const Stmt& s) {
+        if (const auto* n = s.as<StoreNode>()) fn(n->buffer, n->indices, true);
+        return true;
+      },
+      [&](const Expr& e) {
+        if (const auto* n = e.as<LoadNode>()) fn(n->buffer, n->indices, false);
+        if (const auto* n = e.as<AddressNode>()) fn(n->buffer, n->indices, false);
+        return true;
+      });
+}
+
 class Builder {
  public:
   explicit Builder(const FuncOptions& options) : options_(options) {}
@@ -138,7 +154,10 @@ class Builder {
         for (const Expr& e : body.reduction->combined) visit_expr(e);
       }
     for (const auto& [var, value] : op->lets) visit_expr(value);
-    for (const Tensor& input : op->inputs) visit_buffer(input.get());
+    if (op->statements.body)
+      each_access(op->statements.body, [&](const Buffer& buffer, const auto&, bool) {
+        if (std::ranges::find(op->statements.locals, buffer) == op->statements.locals.end()) visit_buffer(buffer.get());
+      });
 
     std::vector<Buffer> buffers;
     for (size_t k = 0; k < op->outputs.size(); ++k) {
@@ -201,30 +220,53 @@ class Builder {
   }
 
   void opaque(const OpNode& op, const std::vector<Buffer>& buffers) {
-    auto block = make_ref<BlockNode>();
-    block->name = unique(block_names_, op.name);
-    const auto whole = [](const Buffer& buffer) {
-      Region region{buffer, {}};
-      for (const Expr& extent : buffer->shape) region.ranges.push_back({0, extent});
-      return region;
-    };
-    block->body = rename_bound(instantiate_.rewrite(op.statement));
-    std::unordered_set<const BufferNode*> read;
-    walk(
-        block->body, [](const Stmt&) { return true; },
-        [&](const Expr& e) {
-          if (const auto* n = e.as<LoadNode>()) read.insert(n->buffer.get());
-          if (const auto* n = e.as<AddressNode>()) read.insert(n->buffer.get());
-          return true;
-        });
-    for (const Tensor& input : op.inputs)
-      if (const Buffer buffer = instantiate_.rewrite(input.buffer()); read.contains(buffer.get()))
-        block->reads.push_back(whole(buffer));
-    for (const Buffer& buffer : buffers) {
-      if (read.contains(buffer.get())) block->reads.push_back(whole(buffer));
-      block->writes.push_back(whole(buffer));
+    std::vector<Iter> iters;
+    std::vector<Expr> place;
+    if (!op.init.empty()) {
+      spatial(op, 0, iters, place);
+      stmts_.push_back(nest(op.name + "_init", iters, op.init[0], buffers, place));
+      iters.clear();
     }
-    stmts_.push_back(Stmt(block));
+    for (const BlockAxis& axis : op.block_axes) iters.push_back({axis.var, axis.extent, axis.kind});
+    for (const Buffer& local : op.statements.locals) instantiate_.buffers[local.get()] = local;
+    auto block = make_ref<BlockNode>();
+    const std::vector<Var> loops = bind(iters, op.name, *block);
+    block->allocations = op.statements.locals;
+    block->body = rename_bound(instantiate_.rewrite(op.statements.body));
+    RegionUnion reads, writes;
+    for (RegionUnion* regions : {&reads, &writes}) regions->bind(block->body);
+    each_access(block->body, [&](const Buffer& buffer, const std::vector<Expr>& indices, bool is_write) {
+      if (std::ranges::find(op.statements.locals, buffer) == op.statements.locals.end())
+        (is_write ? writes : reads).add(buffer, indices);
+    });
+    block->reads = reads.take();
+    block->writes = writes.take();
+    stmts_.push_back(around(loops, block));
+  }
+
+  // Fresh iterators, bound to loops of their own.
+  std::vector<Var> bind(const std::vector<Iter>& iters, const std::string& name, BlockNode& block) {
+    block.name = unique(block_names_, name);
+    std::unordered_set<std::string> names;
+    std::vector<Var> loops;
+    for (const Iter& iter : iters) {
+      const std::string text = unique(names, iter.old->name);
+      IterVar fresh;
+      fresh.var = make_var(text, iter.old->dtype);
+      fresh.extent = Folder().rewrite(iter.extent);
+      fresh.kind = iter.kind;
+      loops.push_back(make_var(text.starts_with('v') && text.size() > 1 ? text.substr(1) : text, iter.old->dtype));
+      fresh.binding = loops.back();
+      instantiate_.vars[iter.old.get()] = fresh.var;
+      block.iters.push_back(std::move(fresh));
+    }
+    return loops;
+  }
+  static Stmt around(const std::vector<Var>& loops, const Ref<BlockNode>& block) {
+    Stmt result(block);
+    for (size_t d = loops.size(); d-- > 0;)
+      result = make_for(loops[d], constant(0, loops[d]->dtype), block->iters[d].extent, result);
+    return result;
   }
 
   Stmt nest(const std::string& name, const std::vector<Iter>& iters, const Body& body,
@@ -238,20 +280,7 @@ class Builder {
     if (body.reduction)
       for (const ReduceAxis& axis : body.reduction->axes) iters.push_back({axis.var, axis.extent, IterKind::kReduce});
     auto block = make_ref<BlockNode>();
-    block->name = unique(block_names_, name);
-    std::unordered_set<std::string> names;
-    std::vector<Var> loops;
-    for (const Iter& iter : iters) {
-      const std::string text = unique(names, iter.old->name);
-      IterVar fresh;
-      fresh.var = make_var(text, iter.old->dtype);
-      fresh.extent = Folder().rewrite(iter.extent);
-      fresh.kind = iter.kind;
-      loops.push_back(make_var(text.starts_with('v') && text.size() > 1 ? text.substr(1) : text, iter.old->dtype));
-      fresh.binding = loops.back();
-      instantiate_.vars[iter.old.get()] = fresh.var;
-      block->iters.push_back(std::move(fresh));
-    }
+    const std::vector<Var> loops = bind(iters, name, *block);
     std::vector<std::vector<Expr>> indices;
     for (const std::vector<Expr>& place : places) {
       indices.emplace_back();
@@ -260,7 +289,7 @@ class Builder {
     std::vector<std::pair<Var, Expr>> lets;
     for (const auto& [var, value] : op_lets) {
       const Expr here = instantiate_.rewrite(value);
-      lets.emplace_back(make_var(unique(names, var->name), var->dtype), here);
+      lets.emplace_back(make_var(var->name, var->dtype), here);
       instantiate_.vars[var.get()] = lets.back().first;
     }
 
@@ -306,11 +335,7 @@ class Builder {
     }
     block->body = seq(std::move(stores));
     for (size_t k = lets.size(); k-- > 0;) block->body = let(lets[k].first, lets[k].second, block->body);
-
-    Stmt result(block);
-    for (size_t d = loops.size(); d-- > 0;)
-      result = make_for(loops[d], constant(0, loops[d]->dtype), block->iters[d].extent, result);
-    return result;
+    return around(loops, block);
   }
 
   static bool same_place(const std::vector<Expr>& a, const std::vector<Expr>& b) {

@@ -373,8 +373,8 @@ TEST(Te, OpaqueBlocks) {
   const Tensor x = placeholder({8}, kF32, "X");
   const Tensor twice = compute({8}, [&](const auto& i) { return x(i) * float_imm(2); }, "twice");
   const auto sorted = te::opaque(
-      {twice}, {{{8}, kF32}},
-      [&](const std::vector<Buffer>& out) {
+      {{{8}, kF32}}, {},
+      [&](const std::vector<Buffer>& out) -> te::Statements {
         const Var c = make_var("c"), i = make_var("i"), j = make_var("j"), a = make_var("a", kF32),
                   b = make_var("b", kF32);
         const Expr here = load(out[0], {j}), next = load(out[0], {j + 1});
@@ -392,6 +392,72 @@ TEST(Te, OpaqueBlocks) {
   std::vector<float> in{3, -1, 4, 1, -5, 9, 2, 6}, out(8);
   run(f, {arg(in), arg(out)});
   EXPECT_EQ(out, (std::vector<float>{-10, -2, 2, 4, 6, 8, 12, 18}));
+}
+
+TEST(Te, ScattersWhereDataSay) {
+  const Tensor x = placeholder({3, 4}, kF32, "X"), at = placeholder({5}, kI64, "I"), u = placeholder({5, 4}, kF32, "U");
+  const auto scattered = [&](const te::CombineFn& combine) {
+    const Tensor y = te::scatter(
+        {3, 4}, [&](const auto& i) { return x(i); }, {5, 4},
+        [&](const auto& i) { return te::Update{{at(i[0]), i[1]}, u(i)}; }, combine, "Y");
+    return te::create_func("scatter", {x, at, u}, {y});
+  };
+  const Func added = scattered([](const Expr& old, const Expr& value) { return old + value; });
+  EXPECT_EQ(text_of(added), R"(func scatter(X: f32[3, 4], I: i64[5], U: f32[5, 4], Y: f32[3, 4] output):
+  for i0 in 3:
+    for i1 in 4:
+      block Y_init(vi0: spatial[3] = i0, vi1: spatial[4] = i1):
+        reads X[vi0, vi1]
+        writes Y[vi0, vi1]
+        Y[vi0, vi1] = X[vi0, vi1]
+  for u0 in 5:
+    for u1 in 4:
+      block Y(vu0: scan[5] = u0, vu1: spatial[4] = u1):
+        reads I[vu0], Y[0 +: 3, vu1], U[vu0, vu1]
+        writes Y[0 +: 3, vu1]
+        let place0 = I[vu0]
+        if 0 <= place0 && place0 < 3:
+          Y[place0, vu1] = Y[place0, vu1] + U[vu0, vu1]
+)");
+  // Repeated places, and places outside.
+  std::vector<int64_t> places{2, 0, 2, -1, 3};
+  std::vector<float> in(12, 1), updates(20), out(12);
+  std::iota(updates.begin(), updates.end(), 0.0F);
+  run(added, {arg(in), arg(places), arg(updates), arg(out)});
+  EXPECT_EQ(out, (std::vector<float>{5, 6, 7, 8, 1, 1, 1, 1, 9, 11, 13, 15}));
+  run(scattered(nullptr), {arg(in), arg(places), arg(updates), arg(out)});
+  EXPECT_EQ(out, (std::vector<float>{4, 5, 6, 7, 1, 1, 1, 1, 8, 9, 10, 11}));
+}
+
+// Instances of a block of statements: each writes a row of its own.
+TEST(Te, StatementsForEachRow) {
+  const Tensor x = placeholder({3, 4}, kI64, "X");
+  const Var row = make_var("vrow"), j = make_var("j");
+  const Buffer sum = make_buffer("sum", {1}, kI64, kScopeRegister);
+  const auto y = te::opaque(
+      {{{3, 4}, kI64}}, {{row, 3}},
+      [&](const std::vector<Buffer>& out) {
+        return te::Statements(seq({store(sum, {0}, 0), make_for(j, 0, 4,
+                                                                seq({store(sum, {0}, load(sum, {0}) + x(row, j)),
+                                                                     store(out[0], {row, j}, load(sum, {0}))}))}),
+                              {sum});
+      },
+      "Y");
+  const Func f = te::create_func("rows", {x}, {y[0]});
+  EXPECT_EQ(text_of(f), R"(func rows(X: i64[3, 4], Y: i64[3, 4] output):
+  for row in 3:
+    block Y(vrow: spatial[3] = row):
+      alloc sum: i64[1] @register
+      reads X[vrow, 0 +: 4]
+      writes Y[vrow, 0 +: 4]
+      sum[0] = 0
+      for j in 4:
+        sum[0] = sum[0] + X[vrow, j]
+        Y[vrow, j] = sum[0]
+)");
+  std::vector<int64_t> in(12, 2), out(12);
+  run(f, {arg(in), arg(out)});
+  EXPECT_EQ(out, (std::vector<int64_t>{2, 4, 6, 8, 2, 4, 6, 8, 2, 4, 6, 8}));
 }
 
 TEST(Te, OtherElementTypes) {

@@ -1,5 +1,7 @@
 #include "te/tensor.h"
 
+#include <algorithm>
+
 #include <fmt/core.h>
 
 #include "base/check.h"
@@ -202,17 +204,58 @@ std::vector<Tensor> recur(Expr steps, std::vector<Expr> shape, const ElementFn& 
   return outputs_of(op);
 }
 
-std::vector<Tensor> opaque(std::vector<Tensor> inputs, std::vector<OutputSpec> outputs,
-                           const std::function<Stmt(const std::vector<Buffer>&)>& body, std::string name) {
+std::vector<Tensor> opaque(std::vector<OutputSpec> outputs, std::vector<BlockAxis> axes, const StatementFn& body,
+                           std::string name) {
   auto op = make_ref<OpNode>();
   op->kind = OpNode::Kind::kOpaque;
   op->name = std::move(name);
-  op->inputs = std::move(inputs);
   op->outputs = std::move(outputs);
+  op->block_axes = std::move(axes);
   for (const OutputSpec& output : op->outputs)
     op->states.push_back(placeholder_node(output.shape, output.dtype, op->name).buffer());
-  op->statement = body(op->states);
+  op->statements = body(op->states);
   return outputs_of(op);
+}
+
+Tensor scatter(std::vector<Expr> shape, const ElementFn& init, std::vector<Expr> updates, const UpdateFn& update,
+               const CombineFn& combine, std::string name) {
+  auto op = make_ref<OpNode>();
+  op->kind = OpNode::Kind::kOpaque;
+  op->name = std::move(name);
+  op->axes = make_axes(shape.size(), {});
+  op->init.push_back(init(op->axes));
+  FETTLE_CHECK_MSG(!op->init[0].reduction && op->init[0].outputs() == 1, "scatter: it begins with one value");
+  op->outputs.push_back({shape, op->init[0].dtype(0)});
+  op->states.push_back(placeholder_node(shape, op->outputs[0].dtype, op->name).buffer());
+
+  std::vector<Var> axes;
+  for (size_t d = 0; d < updates.size(); ++d) axes.push_back(make_var(fmt::format("vu{}", d)));
+  Update made = update(axes);
+  FETTLE_CHECK(made.place.size() == shape.size());
+  for (size_t d = 0; d < updates.size(); ++d) {
+    const bool apart = std::ranges::any_of(made.place, [&](const Expr& e) { return e.get() == axes[d].get(); });
+    op->block_axes.push_back({axes[d], updates[d], apart ? IterKind::kSpatial : IterKind::kScan});
+  }
+  // Each index that is computed gets a name.
+  std::vector<std::pair<Var, Expr>> named;
+  Expr inside = std::move(made.condition);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    Expr& index = made.place[d];
+    const auto axis = std::ranges::find(axes, index.get(), [](const Var& v) -> const ExprNode* { return v.get(); });
+    if (axis != axes.end() && structural_equal(updates[static_cast<size_t>(axis - axes.begin())], shape[d])) continue;
+    if (axis == axes.end()) {
+      named.emplace_back(make_var(fmt::format("place{}", d)), index);
+      index = named.back().first;
+      inside = logical_and(inside, le(0, index));
+    }
+    inside = logical_and(inside, lt(index, shape[d]));
+  }
+  const Expr value = combine ? combine(load(op->states[0], made.place), made.value) : made.value;
+  op->statements.body = store(op->states[0], made.place, value);
+  if (inside && !is_true(inside)) op->statements.body = if_then(inside, op->statements.body);
+  for (size_t k = named.size(); k-- > 0;)
+    op->statements.body = let(named[k].first, named[k].second, op->statements.body);
+  return outputs_of(op)[0];
 }
 
 Tensor pad(const Tensor& t, const std::vector<Expr>& before, const std::vector<Expr>& after, Expr value,

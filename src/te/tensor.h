@@ -138,15 +138,40 @@ using RecurFn = std::function<Step(const std::vector<Expr>& states, const Expr& 
 std::vector<Tensor> recur(Expr steps, std::vector<Expr> shape, const ElementFn& init, const RecurFn& step,
                           std::string name = "recur", std::vector<std::string> axis_names = {});
 
-/// Outputs by statements of one's own, for what no element function can say. `body` gets the outputs' buffers and
-/// reads inputs as usual; nothing is known of its order, so it stays one opaque block.
+/// Outputs by statements of one's own, for what no element function can say: one instance of `body` for each point of
+/// `axes`. Instances of spatial axes may run in any order and at once: each writes elements of its own. Those of other
+/// kinds keep their order. `body` gets the outputs' buffers, and reads tensors as usual. All of it is one block.
 struct OutputSpec {
   std::vector<Expr> shape;
   DType dtype = kF32;
 };
-std::vector<Tensor> opaque(std::vector<Tensor> inputs, std::vector<OutputSpec> outputs,
-                           const std::function<Stmt(const std::vector<Buffer>& outputs)>& body,
+struct BlockAxis {
+  Var var;
+  Expr extent;
+  IterKind kind = IterKind::kSpatial;
+};
+struct Statements {
+  Stmt body;
+  std::vector<Buffer> locals;  // live as long as an instance: small ones in scope register, at constant indices
+  Statements(Stmt s, std::vector<Buffer> of_instance = {}) : body(std::move(s)), locals(std::move(of_instance)) {}
+};
+using StatementFn = std::function<Statements(const std::vector<Buffer>& outputs)>;
+std::vector<Tensor> opaque(std::vector<OutputSpec> outputs, std::vector<BlockAxis> axes, const StatementFn& body,
                            std::string name = "opaque");
+
+/// Elements written where data say. It begins with `init`; then, for each point of `updates` in row-major order:
+///   out[place] = combine(out[place], value)      nothing where the place is outside of the output
+/// An axis that is an index of the place by itself is spatial: its points meet in no element. All others are a scan.
+/// combine: null replaces, so the last one wins.
+struct Update {
+  std::vector<Expr> place;
+  Expr value;
+  Expr condition = nullptr;  // where it does not hold, nothing is written
+};
+using UpdateFn = std::function<Update(const std::vector<Var>& axes)>;
+using CombineFn = std::function<Expr(const Expr& old, const Expr& value)>;
+Tensor scatter(std::vector<Expr> shape, const ElementFn& init, std::vector<Expr> updates, const UpdateFn& update,
+               const CombineFn& combine = nullptr, std::string name = "scatter");
 
 /// `t` surrounded by `value`: output extent before[d] + t.dim(d) + after[d].
 ///   select(likely(in bounds), t[i - before], value)
@@ -162,16 +187,17 @@ struct OpNode : RefCounted {
   std::vector<OutputSpec> outputs;
   std::vector<Var> axes;   // of the outputs' dimensions; kScan: without the first
   std::vector<Body> body;  // one; kOpaque: none
-  // kScan and kRecur
-  std::vector<Body> init;      // one
-  Var step;                    // kScan: t - 1
-  std::vector<Buffer> states;  // stand for the outputs inside the body; kOpaque too
+  // kScan, kRecur, kOpaque
+  std::vector<Body> init;      // one; kOpaque: or none
+  std::vector<Buffer> states;  // stand for the outputs inside the body
+  // kScan, kRecur
+  Var step;  // kScan: t - 1
   // kRecur
   Expr steps;
   std::vector<std::pair<Var, Expr>> lets;  // around the body
   // kOpaque
-  std::vector<Tensor> inputs;
-  Stmt statement;
+  std::vector<BlockAxis> block_axes;
+  Statements statements = Stmt();
 };
 
 }  // namespace fettle::te

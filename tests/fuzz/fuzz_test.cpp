@@ -25,6 +25,7 @@ TEST(Fuzz, TwoThousandSchedulesCompiledByLlvmComputeWhatIsInterpreted) {
   EXPECT_TRUE(report.findings.empty()) << report.to_text();
   // Each primitive was part of some of these.
   for (const PrimitiveDef* def : primitive_defs()) {
+    if (def->name == "skip_hidden") continue;  // its loops come from an approximate reformulation: none is tried
     const auto found = report.primitives.find(std::string(def->name));
     ASSERT_NE(found, report.primitives.end());
     EXPECT_GT(found->second.applied, 0) << def->name << '\n' << report.to_text();

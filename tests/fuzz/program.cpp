@@ -23,6 +23,7 @@ Program Maker::make() {
   if (orders_) order_stage();
   if (shares_) shared_sum_stage();
   if (steps_) steps_stage();
+  if (scatters_) scatter_stage();
   return finish();
 }
 
@@ -41,7 +42,8 @@ void Maker::pick_type() {
 }
 
 void Maker::add_block(const std::string& name, const std::vector<Iter>& list, const Buffer& out,
-                      const std::vector<Expr>& at, const Expr& value, const Expr& init, const Expr& condition) {
+                      const std::vector<Expr>& at, const Expr& value, const Expr& init, const Expr& condition,
+                      const Named& named) {
   auto block = make_ref<BlockNode>();
   block->name = name;
   std::vector<Var> loops;
@@ -54,10 +56,15 @@ void Maker::add_block(const std::string& name, const std::vector<Iter>& list, co
     const Stmt whole = block->body;
     block->body = if_then(condition, whole);
   }
+  if (named.var) {
+    const Stmt whole = block->body;
+    block->body = let(named.var, named.value, whole);
+  }
   if (init) block->init = store(out, at, init);
   RegionUnion reads, writes;
+  for (RegionUnion* regions : {&reads, &writes}) regions->bind(block->body);
   writes.add(out, at);
-  for (const Expr& made : {value, init}) {
+  for (const Expr& made : {named.value, value, init}) {
     if (!made) continue;
     walk(made, [&](const Expr& e) {
       if (const auto* one = e.as<LoadNode>(); one && (!init || one->buffer != out))

@@ -27,6 +27,12 @@ struct Iter {
   IterKind kind = IterKind::kSpatial;
 };
 
+/// A value that the rest of a block calls by name.
+struct Named {
+  Var var;
+  Expr value;
+};
+
 class Maker {
  public:
   explicit Maker(uint64_t seed)
@@ -35,7 +41,8 @@ class Maker {
         orders_(seed % 16 == 9),
         shares_(seed % 16 == 3),
         steps_(seed % 16 == 11),
-        pads_(seed % 16 == 7) {}
+        pads_(seed % 16 == 7),
+        scatters_(seed % 16 == 13) {}
 
   Program make();
 
@@ -119,7 +126,8 @@ class Maker {
 
   /// A block of its own nest: loops around it in the order of `list`.
   void add_block(const std::string& name, const std::vector<Iter>& list, const Buffer& out, const std::vector<Expr>& at,
-                 const Expr& value, const Expr& init = nullptr, const Expr& condition = nullptr);
+                 const Expr& value, const Expr& init = nullptr, const Expr& condition = nullptr,
+                 const Named& named = {});
   /// The last two nests become one: their outermost loops, which have the same extent, do both.
   void join_last_two();
   void define(const std::vector<Iter>& list, const std::vector<int64_t>& extents, const std::vector<Expr>& at,
@@ -178,6 +186,8 @@ class Maker {
   /// for t: [P[i] = X[t, i]; C[t, i] = t > 0 ? B[i] : 0; B[i] = P[i] + 1]; D = 2 C + 1: buffers that each step fills
   /// anew, read in the same step, in the next one, or in both.
   void steps_stage();
+  /// T = X; for u: T[I[u], …] = Y[u, …] - T[I[u], …], where that is inside: the updates' order counts.
+  void scatter_stage();
   void updated_by_its_stencil();
   void updated_beside_a_reader();
   void begins_with_memory();
@@ -191,7 +201,7 @@ class Maker {
   Program finish();
 
   RandomStream r_;
-  bool adds_bias_, orders_, shares_, steps_, pads_;  // pads: outputs may get other layouts
+  bool adds_bias_, orders_, shares_, steps_, pads_, scatters_;  // pads: outputs may get other layouts
   DType type_ = kF32;
   double limit_ = 0;
   Var n_;

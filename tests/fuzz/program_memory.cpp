@@ -190,4 +190,28 @@ void Maker::updated_in_part() {
   define(last, t.extents, vars(last), load(t.buffer, vars(last)) + number(1), std::max(t.bound, bound) + 1);
 }
 
+void Maker::scatter_stage() {
+  const int count = between(2, 6);
+  const Tensor t = copy_of(some(), 16);
+  std::vector<int64_t> extents = t.extents;
+  extents[0] = count;
+  const Tensor y = input(extents);
+  const Buffer index = indices({count});
+  auto list = iters(extents);
+  list[0].kind = IterKind::kScan;
+  std::vector<Expr> at = vars(list);
+  double bound;
+  const Expr x = read(y, at, 8, bound);
+  const Var place = make_var("place");
+  at[0] = place;
+  const Expr inside = logical_and(le(Expr(0), place), lt(place, size_of(t.extents[0])));
+  add_block(fresh_name("T"), list, t.buffer, at, x - load(t.buffer, at), nullptr, inside,
+            {place, load(index, {Expr(list[0].var)})});
+  const double largest = t.bound + bound * count;
+  if (chance(50)) {
+    const auto last = iters(t.extents);
+    define(last, t.extents, vars(last), load(t.buffer, vars(last)) + number(1), largest + 1);
+  }
+}
+
 }  // namespace fettle::fuzz

@@ -74,7 +74,7 @@ Type* FunctionEmitter::memory_type_of(DType type) const {
     case TypeCode::kHandle:
       element = PointerType::get(c, 0);
       break;
-    case TypeCode::kFloat:
+    default:
       element = type.bits == 64 ? Type::getDoubleTy(c) : type.bits == 16 ? Type::getHalfTy(c) : Type::getFloatTy(c);
       break;
   }

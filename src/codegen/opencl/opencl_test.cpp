@@ -339,6 +339,55 @@ TEST(OpenCl, ElementTypes) {
   }
 }
 
+// A scatter: threads share rows and columns, and each takes the updates in turn.
+TEST(OpenCl, UpdatesKeepTheirOrder) {
+  auto s = gpu_schedule(R"(func scatter(I: i64[8, 20], U: f32[8, 20, 16], Y: f32[8, 9, 16] output):
+  for x in 8:
+    for y in 9:
+      for z in 16:
+        block Y_init(vx: spatial[8] = x, vy: spatial[9] = y, vz: spatial[16] = z):
+          writes Y[vx, vy, vz]
+          Y[vx, vy, vz] = 1.0
+  for b in 8:
+    for u in 20:
+      for c in 16:
+        block Y(vb: spatial[8] = b, vu: scan[20] = u, vc: spatial[16] = c):
+          reads I[vb, vu], Y[vb, 0 +: 9, vc], U[vb, vu, vc]
+          writes Y[vb, 0 +: 9, vc]
+          let place = I[vb, vu] + 2
+          if 0 <= place && place < 9:
+            Y[vb, place, vc] = Y[vb, place, vc] * 0.5 + U[vb, vu, vc]
+)");
+  const auto loops = loops_of(s, s.block("Y"));
+  ASSERT_OK(loops);
+  ASSERT_OK(reorder(s, {{(*loops)[0], (*loops)[2], (*loops)[1]}}));
+  ASSERT_OK(bind(s, {(*loops)[0], "blockIdx.x"}));
+  ASSERT_OK(bind(s, {(*loops)[2], "threadIdx.x"}));
+  EXPECT_FALSE(bind(s, {(*loops)[1], "threadIdx.y"}).has_value());
+  EXPECT_SAME_ON_DEVICES(s);
+}
+
+// Statements of one's own with a number in a register: one row a thread.
+TEST(OpenCl, StatementsForEachRow) {
+  auto s = gpu_schedule(R"(func positions(X: i64[12, 10], Y: i64[12, 10] output):
+  for row in 12:
+    block Y(vr: spatial[12] = row):
+      alloc found: i64[1] @register
+      reads X[vr, 0 +: 10]
+      writes Y[vr, 0 +: 10]
+      found[0] = 0
+      for i in 10:
+        Y[vr, i] = -1
+        if X[vr, i] > 0:
+          let place = found[0]
+          if 0 <= place && place < 10:
+            Y[vr, place] = i
+          found[0] = place + 1
+)");
+  ASSERT_OK(bind(s, {s.loop("row"), "threadIdx.x"}));
+  EXPECT_SAME_ON_DEVICES(s);
+}
+
 TEST(OpenCl, AKernelThatDoesNotBuildShowsTheLog) {
   if (has_cuda_device() && !has_opencl()) GTEST_SKIP() << "a machine with CUDA and without OpenCL";
   auto s = gpu_schedule("for i in 4: B[i] = A[i]");

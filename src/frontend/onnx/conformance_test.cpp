@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +18,7 @@
 #include "frontend/onnx/import.h"
 #include "frontend/onnx/normalize.h"
 #include "frontend/onnx/tensor_reader.h"
+#include "graph/late_sizes.h"
 #include "graph/op.h"
 #include "graph/passes/pipeline.h"
 #include "graph/plan/plan.h"
@@ -55,7 +58,8 @@ std::optional<ConstantTensor> read_value(const fs::path& path, onnx_reader::Exte
   return std::move(*tensor);
 }
 
-std::string compare(const ConstantTensor& got, const ConstantTensor& want) {
+// steps: by how much a whole number may differ.
+std::string compare(const ConstantTensor& got, const ConstantTensor& want, int64_t steps) {
   if (got.dtype != want.dtype || got.shape != want.shape)
     return fmt::format("{} {} instead of {} {}", got.dtype.to_string(),
                        to_string(Shape(got.shape.begin(), got.shape.end())), want.dtype.to_string(),
@@ -64,14 +68,14 @@ std::string compare(const ConstantTensor& got, const ConstantTensor& want) {
   // The tolerances of the package's own runner; 16-bit floats are computed at the precision of their type.
   const double relative = half ? 1e-2 : 1e-3, absolute = half ? 1e-3 : 1e-7;
   for (int64_t i = 0; i < want.n_elems(); ++i) {
-    if (!want.dtype.is_float()) {
-      if (got.int_at(i) != want.int_at(i))
+    if (!want.dtype.is_float() && !want.dtype.is_small_float()) {
+      if (std::abs(got.int_at(i) - want.int_at(i)) > steps)
         return fmt::format("element {} is {}, not {}", i, got.int_at(i), want.int_at(i));
       continue;
     }
     const double x = got.at(i), y = want.at(i);
-    const bool same =
-        x == y || (std::isnan(x) && std::isnan(y)) || std::abs(x - y) <= absolute + relative * std::abs(y);
+    const bool is_near = want.dtype.is_float() && std::abs(x - y) <= absolute + relative * std::abs(y);
+    const bool same = x == y || (std::isnan(x) && std::isnan(y)) || is_near;
     if (!same) return fmt::format("element {} is {}, not {}", i, x, y);
   }
   return {};
@@ -80,7 +84,7 @@ std::string compare(const ConstantTensor& got, const ConstantTensor& want) {
 // Inputs that must be known when a model is compiled become initializers.
 bool is_parameter(const onnx::ModelProto& model, const std::string& name) {
   for (const auto& node : model.graph().node()) {
-    const OpDef* op = find_op(onnx_reader::is_renamed_operator(node.op_type()) ? "Resize" : node.op_type());
+    const OpDef* op = find_op(onnx_reader::newest_name(node.op_type()));
     for (int i = 0; i < node.input_size(); ++i) {
       if (node.input(i) != name) continue;
       if (node.op_type() == "Range" || (node.op_type() == "OneHot" && i == 1) || (node.op_type() == "Dropout" && i > 0))
@@ -93,8 +97,14 @@ bool is_parameter(const onnx::ModelProto& model, const std::string& name) {
   return false;
 }
 
-/// Sizes of the inputs are given, or open: then the program for all sizes runs with those of the case.
-enum class Sizes : uint8_t { kFixed, kOpen };
+/// Sizes of the inputs are given, or open: then the program for all sizes runs with those of the case. Or they are given,
+/// and what shapes depend on is data.
+enum class Sizes : uint8_t { kFixed, kOpen, kByData };
+
+std::string name_of(Sizes sizes) {
+  static constexpr const char* kNames[] = {"fixed", "open", "by_data"};
+  return kNames[static_cast<size_t>(sizes)];
+}
 
 // Each extent but 1, which broadcasts, becomes a size of its own: "W.2". Those of `fixed` stay.
 void open_sizes(Graph& graph, const std::set<std::string>& fixed) {
@@ -110,14 +120,16 @@ void open_sizes(Graph& graph, const std::set<std::string>& fixed) {
 Result<std::map<std::string, ConstantTensor>> outputs_of(const Graph& graph,
                                                          const std::map<std::string, ConstantTensor>& inputs,
                                                          Sizes sizes) {
-  if (sizes == Sizes::kFixed) return evaluate(graph, inputs, interpreter_executor());
+  const auto is_defined = [](const Node* node) { return !defined_sizes(*node).empty(); };
+  if (sizes == Sizes::kFixed && std::ranges::none_of(graph.nodes(), is_defined))
+    return evaluate(graph, inputs, interpreter_executor());
   FETTLE_TRY_VOID(require_sizes(graph));
   FETTLE_TRY(Plan plan, make_plan(graph));
   assign_memory(plan, [](int) { return true; });
   return run_plan(graph, plan, inputs);
 }
 
-Outcome run_case(const fs::path& folder, Sizes sizes, const std::set<std::string>& fixed = {}) {
+Outcome run_case(const fs::path& folder, Sizes sizes, const std::set<std::string>& fixed = {}, int64_t steps = 0) {
   onnx::ModelProto model;
   if (!model.ParseFromString(read_file(folder / "model.onnx")))
     return {Outcome::kUnsupported, "the model cannot be parsed"};
@@ -133,7 +145,7 @@ Outcome run_case(const fs::path& folder, Sizes sizes, const std::set<std::string
       const fs::path file = data / fmt::format("input_{}.pb", i);
       auto tensor = read_value(file, files);
       if (!tensor) return {Outcome::kUnsupported, "an input that is no tensor of a known type"};
-      if (is_parameter(model, name)) {
+      if (sizes != Sizes::kByData && is_parameter(model, name)) {
         auto* initializer = bound.mutable_graph()->add_initializer();
         if (!initializer->ParseFromString(read_file(file)))
           return {Outcome::kUnsupported, "an input that cannot be read"};
@@ -162,7 +174,7 @@ Outcome run_case(const fs::path& folder, Sizes sizes, const std::set<std::string
     for (int i = 0; i < model.graph().output_size(); ++i) {
       const auto want = read_value(data / fmt::format("output_{}.pb", i), files);
       if (!want) return {Outcome::kUnsupported, "an output that is no tensor of a known type"};
-      const std::string difference = compare(outputs->at(model.graph().output(i).name()), *want);
+      const std::string difference = compare(outputs->at(model.graph().output(i).name()), *want, steps);
       if (!difference.empty()) return {Outcome::kFailed, difference};
     }
   }
@@ -220,7 +232,7 @@ TEST_P(OnnxConformance, ListedCasesPass) {
     for (const auto& entry : fs::directory_iterator(root)) names.insert(entry.path().filename().string());
   std::map<std::string, Refusal> refused;
   if (GetParam() == Sizes::kOpen) refused = refused_cases();
-  size_t passed = 0;
+  size_t passed = 0, unknown = 0;
   for (const std::string& name : names) {
     Outcome outcome = run_case(root / name, GetParam());
     if (const auto refusal = refused.find(name); refusal != refused.end()) {
@@ -231,7 +243,11 @@ TEST_P(OnnxConformance, ListedCasesPass) {
       outcome = fixed.empty() ? Outcome{Outcome::kPassed, {}} : run_case(root / name, GetParam(), fixed);
     }
     passed += outcome.kind == Outcome::kPassed;
-    if (expected.count(name)) {
+    // Axes, say, must be known.
+    const bool may_be_refused = GetParam() == Sizes::kByData && outcome.kind == Outcome::kUnsupported &&
+                                outcome.why.find("E604") != std::string::npos;
+    unknown += may_be_refused;
+    if (expected.count(name) && !may_be_refused) {
       EXPECT_EQ(outcome.kind, Outcome::kPassed) << name << ": " << outcome.why;
     }
     static constexpr const char* kNames[] = {"passed", "unsupported", "failed"};
@@ -239,9 +255,29 @@ TEST_P(OnnxConformance, ListedCasesPass) {
   }
   RecordProperty("passed", static_cast<int>(passed));
   fmt::print("{} of {} cases passed\n", passed, names.size());
+  constexpr size_t kMayBeUnknown = 200;  // cases with axes as inputs
+  EXPECT_TRUE(report_path || unknown <= kMayBeUnknown) << unknown;
 }
-INSTANTIATE_TEST_SUITE_P(Sizes, OnnxConformance, testing::Values(Sizes::kFixed, Sizes::kOpen),
-                         [](const auto& sizes) { return sizes.param == Sizes::kFixed ? "fixed" : "open"; });
+// Operators of ONNX Runtime's own, against ONNX Runtime (ort_cases.py). Where sums of floats are quantised, a sum near
+// the middle may become either neighbour.
+TEST(OrtConformance, OperatorsGiveWhatOnnxRuntimeGives) {
+  const fs::path folder = fs::temp_directory_path() / fmt::format("fettle_ort_cases_{}", getpid());
+  fs::create_directories(folder);
+  const std::string command = fmt::format("{0}/build/python/bin/python {0}/src/frontend/onnx/ort_cases.py {1}",
+                                          FETTLE_SOURCE_DIR, folder.string());
+  ASSERT_EQ(std::system(command.c_str()), 0) << "ONNX Runtime is not installed: make setup";
+  int passed = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const Outcome outcome = run_case(entry.path(), Sizes::kFixed, {}, /*steps=*/1);
+    EXPECT_EQ(outcome.kind, Outcome::kPassed) << entry.path().filename().string() << ": " << outcome.why;
+    passed += outcome.kind == Outcome::kPassed;
+  }
+  EXPECT_GE(passed, 59);
+  fs::remove_all(folder);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, OnnxConformance, testing::Values(Sizes::kFixed, Sizes::kOpen, Sizes::kByData),
+                         [](const auto& sizes) { return name_of(sizes.param); });
 
 }  // namespace
 }  // namespace fettle

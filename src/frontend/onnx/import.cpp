@@ -74,18 +74,24 @@ class Importer {
 
  private:
   Result<> read_opset() {
+    bool is_stated = false;
     for (const auto& entry : model_->opset_import())
-      if (is_standard_domain(entry.domain()))
+      if (is_standard_domain(entry.domain())) {
         opset_ = static_cast<int>(std::clamp<int64_t>(entry.version(), 0, INT_MAX));
+        is_stated = true;
+      }
+    // A model without ONNX's own operators states no opset of them.
+    const auto& nodes = model_->graph().node();
+    if (!is_stated && std::ranges::none_of(nodes, [](const auto& n) { return is_standard_domain(n.domain()); }))
+      opset_ = kMaxOpset;
     if (opset_ < kMinOpset || opset_ > kMaxOpset)
       return fail(ErrorCode::E609, fmt::format("opset {}; {} to {} are read", opset_, kMinOpset, kMaxOpset));
     return {};
   }
 
   bool is_supported(const NodeProto& node) const {
-    if (!is_standard_domain(node.domain())) return find_op(op_label(node)) != nullptr;
-    const std::string& op = node.op_type();
-    return op == "Constant" || op == "Scan" || is_renamed_operator(op) || find_op(op) != nullptr;
+    const std::string op = op_label(node);
+    return op == "Constant" || find_op(newest_name(op)) != nullptr;
   }
 
   Result<> check_operators(const GraphProto& graph) {

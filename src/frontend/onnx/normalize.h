@@ -18,8 +18,8 @@ struct ModelNode {
   std::vector<std::string> outputs;  // empty: not used
 };
 
-/// The operators that only older opsets have, or that are another operator under a name of its own.
-bool is_renamed_operator(std::string_view op);
+/// The operator that this one, of an older opset or of another domain, is a form of; or itself.
+std::string_view newest_name(std::string_view op);
 
 /// Rewrites the node into the newest opset's form, where attributes may stand for the inputs that replaced them (the
 /// attribute of ParamInput). What is dropped: outputs and attributes that only training uses.

@@ -4,7 +4,9 @@
 
 #include <charconv>
 #include <cstring>
+#include <functional>
 
+#include "graph/small_types.h"
 #include "onnx-ml.pb.h"
 
 namespace fettle::onnx_reader {
@@ -20,6 +22,31 @@ void copy_values(TensorBuilder& out, const Source& source) {
 
 tl::unexpected<Diagnostic> wrong_length(const TensorProto& tensor) {
   return fail(ErrorCode::E606, "the tensor's data do not have the length that its shape asks for", tensor.name());
+}
+
+// Elements of less than a byte are packed in files, the first in the lowest bits, and have a byte each in memory.
+bool is_packed(DType dtype) { return is_small(dtype) && dtype.bits < 8; }
+
+Result<int64_t> file_bytes(DType dtype, const std::vector<int64_t>& shape) {
+  FETTLE_TRY(const int64_t size_bytes, checked_bytes(dtype, shape));
+  if (!is_packed(dtype)) return size_bytes;
+  const int64_t per_byte = 8 / dtype.bits;
+  return size_bytes / per_byte + (size_bytes % per_byte != 0);
+}
+
+// byte(i): the file's byte i.
+Result<ConstantTensor> unpacked(DType dtype, std::vector<int64_t> shape, const std::function<uint8_t(int64_t)>& byte) {
+  FETTLE_TRY(TensorBuilder out, make_tensor(dtype, std::move(shape)));
+  const int bits = dtype.bits, per_byte = 8 / bits, unused = 8 - bits;
+  auto elems = out.elems<uint8_t>();
+  for (size_t i = 0; i < elems.size(); ++i) {
+    const auto k = static_cast<int64_t>(i);
+    const auto high = static_cast<uint8_t>(byte(k / per_byte) << (unused - bits * static_cast<int>(k % per_byte)));
+    // A signed element's highest bit is its sign.
+    elems[i] = dtype.code == TypeCode::kInt ? static_cast<uint8_t>(static_cast<int8_t>(high) >> unused)
+                                            : static_cast<uint8_t>(high >> unused);
+  }
+  return std::move(out).finish();
 }
 
 // The fields for values that are not raw: one repeated field for each group of types.
@@ -55,7 +82,22 @@ Result<ConstantTensor> read_typed_fields(const TensorProto& tensor, DType dtype,
     case TensorProto::BOOL:
     case TensorProto::INT8:
     case TensorProto::UINT8:
+    case TensorProto::FLOAT8E4M3FN:  // bits, of these and the following
+    case TensorProto::FLOAT8E4M3FNUZ:
+    case TensorProto::FLOAT8E5M2:
+    case TensorProto::FLOAT8E5M2FNUZ:
+    case TensorProto::FLOAT8E8M0:
       return filled_with(tensor.int32_data(), typed(uint8_t{}));
+    case TensorProto::INT4:
+    case TensorProto::UINT4:
+    case TensorProto::INT2:
+    case TensorProto::UINT2:
+    case TensorProto::FLOAT4E2M1: {  // a packed byte in each
+      FETTLE_TRY(const int64_t bytes, file_bytes(dtype, shape));
+      if (tensor.int32_data_size() != bytes) return wrong_length(tensor);
+      return unpacked(dtype, std::move(shape),
+                      [&](int64_t i) { return static_cast<uint8_t>(tensor.int32_data(static_cast<int>(i))); });
+    }
     default:
       return fail(ErrorCode::E603, "tensors of " + data_type_name(tensor.data_type()), tensor.name());
   }
@@ -82,13 +124,15 @@ Result<ConstantTensor> read_external(const TensorProto& tensor, DType dtype, std
       FETTLE_TRY(length, to_number(entry.value(), tensor));
     }
   }
-  FETTLE_TRY(const int64_t size_bytes, checked_bytes(dtype, shape));
+  FETTLE_TRY(const int64_t size_bytes, file_bytes(dtype, shape));
   if (length >= 0 && length != size_bytes) return wrong_length(tensor);
   auto part = files.slice(location, offset, size_bytes);
   if (!part) {
     part.error().where = tensor.name();
     return fail(std::move(part.error()));
   }
+  const auto* bytes = reinterpret_cast<const uint8_t*>(part->bytes.get());
+  if (is_packed(dtype)) return unpacked(dtype, std::move(shape), [bytes](int64_t i) { return bytes[i]; });
   // Elements must be aligned to be read in place.
   if (reinterpret_cast<uintptr_t>(part->bytes.get()) % static_cast<uintptr_t>(dtype.element_bytes()) != 0) {
     FETTLE_TRY(TensorBuilder copy, make_tensor(dtype, std::move(shape)));
@@ -112,7 +156,7 @@ Result<ConstantTensor> read_tensor(const TensorProto& tensor, const std::shared_
   const auto dtype = element_type(tensor.data_type());
   if (!dtype) return fail(ErrorCode::E603, "tensors of " + data_type_name(tensor.data_type()), tensor.name());
   std::vector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
-  auto size_bytes = checked_bytes(*dtype, shape);
+  auto size_bytes = file_bytes(*dtype, shape);
   if (!size_bytes) {
     size_bytes.error().where = tensor.name();
     return fail(std::move(size_bytes.error()));
@@ -121,6 +165,8 @@ Result<ConstantTensor> read_tensor(const TensorProto& tensor, const std::shared_
   if (!tensor.has_raw_data()) return read_typed_fields(tensor, *dtype, std::move(shape));
   if (static_cast<int64_t>(tensor.raw_data().size()) != *size_bytes) return wrong_length(tensor);
   const auto* raw = reinterpret_cast<const std::byte*>(tensor.raw_data().data());
+  if (is_packed(*dtype))
+    return unpacked(*dtype, std::move(shape), [raw](int64_t i) { return static_cast<uint8_t>(raw[i]); });
   return ConstantTensor{*dtype, std::move(shape), std::shared_ptr<const std::byte>(owner, raw), *size_bytes};
 }
 

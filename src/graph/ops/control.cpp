@@ -63,8 +63,11 @@ Types if_type(const Node& node) {
   SizesInOrder own(node, kDefinesKey);
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     TensorType a = *then.outputs()[i].value->type, b = *otherwise.outputs()[i].value->type;
-    if (a.dtype != b.dtype || a.shape.size() != b.shape.size())
+    if (a.dtype != b.dtype)
       return bad_types(node, fmt::format("output {} is {} or {}", i, a.to_string(), b.to_string()));
+    if (a.shape.size() != b.shape.size())
+      return not_known(node, fmt::format("If: output {} is {} or {}: its rank depends on the condition", i,
+                                         a.to_string(), b.to_string()));
     own.put_into(a.shape, b.shape);
     if (!note_same_shape(node, a.shape, b.shape))
       return bad_types(node, fmt::format("output {} is {} or {}", i, a.to_string(), b.to_string()));
@@ -116,9 +119,6 @@ Types loop_type(const Node& node) {
   return types;
 }
 
-// Scan(state…, scanned…, captured…) {body}: lower_scan makes a Loop of it.
-Types scan_type(const Node& node) { return bad_types(node, "it was not lowered"); }
-
 // DefineSizes(value): the planner reads the sizes where the value lies.
 Types define_sizes_type(const Node& node) {
   if (!dtype_of(node, 0).is_int() || dtype_of(node, 0).bits < 32)
@@ -136,7 +136,8 @@ constexpr OpDef defs[] = {
      .compute = loop_compute,
      .n_outputs = -1,
      .work = ElementWork::kConverts},
-    {.name = "Scan", .min_inputs = 1, .max_inputs = -1, .infer = scan_type, .compute = nullptr, .n_outputs = -1},
+    // (state…, scanned…, captured…) {body}: lower_scan makes a Loop of it.
+    {.name = "Scan", .min_inputs = 1, .max_inputs = -1, .infer = not_lowered, .compute = nullptr, .n_outputs = -1},
 };
 
 }  // namespace

@@ -114,6 +114,7 @@ Types one_hot_type(const Node& node) {
   if (!known)
     return not_known(node, "OneHot needs its depth when the model is compiled, as a number or from the inputs' sizes");
   const Dim& depth = *known;
+  note_not_negative(node, depth, "the depth");
   if (depth.max() < 0 || depth.min() > kMaxDim)
     return bad_attribute(node, fmt::format("a depth of {}", depth.to_string()));
   FETTLE_TRY(const int64_t axis, axis_of(node, -1, rank_of(node, 0) + 1));
@@ -129,6 +130,7 @@ Tensors one_hot(const Node& node, std::span<const te::Tensor> in) {
   }));
 }
 
+constexpr ParamInput depth_param[] = {{1, "", kDims}};  // what is computed does not read it
 constexpr ParamInput count_param[] = {{3, "count", kDims}};
 constexpr ParamInput shape_param[] = {{0, "shape", kDims}};
 constexpr OpDef defs[] = {
@@ -137,7 +139,7 @@ constexpr OpDef defs[] = {
     // A fourth input is the count, where data decide it.
     define(kInjective, "Range", {3, 4}, range_type, range, {.params = count_param, .content = range_content}),
     define(kInjective, "EyeLike", 1, eye_like_type, eye_like),
-    define(kBroadcast, "OneHot", 3, one_hot_type, one_hot, {.work = kMoves}),
+    define(kBroadcast, "OneHot", 3, one_hot_type, one_hot, {.params = depth_param, .work = kMoves}),
 };
 
 }  // namespace

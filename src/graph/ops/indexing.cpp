@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "graph/op_util.h"
+#include "graph/passes/lowering.h"
 #include "graph/view.h"
 
 namespace fettle {
@@ -377,14 +377,9 @@ bool pad_copies(const Node& node) {
   return p && std::ranges::all_of(p->before, [](const Dim& n) { return n == Dim(0); });
 }
 
-// --- Gather, GatherElements: indices may count from the end
+// --- Gather, GatherElements, GatherND: indices may count from the end
 
-// The operators' definitions leave open what an index outside of the data gives: here the first or the last element, so
-// that nothing outside is read, whatever a model is given.
-Expr wrapped(const Expr& index, const Expr& extent) {
-  const Expr k = cast(kI64, index);
-  return clamp(select(lt(k, Expr(0)), k + extent, k), Expr(0), extent - Expr(1));
-}
+// The operators' definitions leave open what an index outside of the data gives: here the first or the last element.
 // What is looked for must be there.
 void note_places(const Node& node, int64_t axis) {
   const Dim& places = shape_of(node, 0)[static_cast<size_t>(axis)];
@@ -439,6 +434,59 @@ Tensors gather_elements(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const int64_t axis, axis_of(node, 0, in[0].rank()));
   return one(map_output(node, [&](const Indices& i) {
     return in[0](with_replaced(i, axis, wrapped(in[1](i), in[0].dim(static_cast<int>(axis)))));
+  }));
+}
+
+// GatherND(data, indices) {batch_dims}: the last dim of the indices is a place in the data's dims behind the batch's.
+struct GatheredDims {
+  size_t batch = 0;  // dims that data and indices share
+  size_t place = 0;  // dims of the data that an index names
+};
+Result<GatheredDims> gathered_dims(const Node& node) {
+  const Shape& indices = shape_of(node, 1);
+  FETTLE_TRY_VOID(check_rank(node, 0, 1));
+  FETTLE_TRY_VOID(check_rank(node, 1, 1));
+  const int64_t batch = node.attrs.get_int("batch_dims", 0);
+  if (batch < 0 || batch >= std::min(rank_of(node, 0), rank_of(node, 1)))
+    return bad_attribute(node, fmt::format("{} batch_dims", batch));
+  if (!indices.back().is_number())
+    return not_known(node,
+                     "the last extent of the indices of GatherND must be a number: it says how many dims they name");
+  const int64_t place = indices.back().value();
+  if (place < 1 || place > rank_of(node, 0) - batch)
+    return bad_types(node, fmt::format("indices of {} dims, and the data has {}", place, rank_of(node, 0) - batch));
+  return GatheredDims{static_cast<size_t>(batch), static_cast<size_t>(place)};
+}
+Types gather_nd_type(const Node& node) {
+  FETTLE_TRY(const auto dims, gathered_dims(node));
+  if (!dtype_of(node, 1).is_int()) return bad_types(node, "the indices are not integers");
+  const Shape &data = shape_of(node, 0), &indices = shape_of(node, 1);
+  Shape shape(indices.begin(), indices.end() - 1);
+  for (size_t d = 0; d < dims.batch; ++d) {
+    FETTLE_TRY(shape[d], common_dim(node, data[d], indices[d], fmt::format("batch dim {}", d)));
+  }
+  shape.insert(shape.end(), data.begin() + static_cast<std::ptrdiff_t>(dims.batch + dims.place), data.end());
+  for (size_t d = dims.batch; d < dims.batch + dims.place; ++d)
+    note_not_negative(node, data[d] - min(element_count(indices), 1), "places to gather from");
+  return same_dtype(node, std::move(shape));
+}
+bool gather_nd_may_have_no_places(const Node& node) {
+  const auto dims = gathered_dims(node);
+  if (!dims) return true;
+  const auto first = shape_of(node, 0).begin() + static_cast<std::ptrdiff_t>(dims->batch);
+  return std::any_of(first, first + static_cast<std::ptrdiff_t>(dims->place), [](const Dim& d) { return d.min() < 1; });
+}
+Tensors gather_nd(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const auto dims, gathered_dims(node));
+  return one(map_output(node, [&](const Indices& i) {
+    const auto after = i.begin() + (in[1].rank() - 1);
+    Indices at(i.begin(), i.begin() + static_cast<std::ptrdiff_t>(dims.batch));
+    for (size_t k = 0; k < dims.place; ++k) {
+      const Expr index = in[1](joined(Indices(i.begin(), after), {Expr(static_cast<int64_t>(k))}));
+      at.push_back(wrapped(index, in[0].dim(static_cast<int>(dims.batch + k))));
+    }
+    at.insert(at.end(), after, i.end());
+    return in[0](at);
   }));
 }
 
@@ -510,8 +558,9 @@ Types cumulative_type(const Node& node) {
 // Step by step along the axis, which a scan has in front.
 using Term = std::function<Expr(const Expr& step, const Indices& others)>;
 
-/// [steps, others…]: the sums of the terms up to each step, one after the other.
-te::Tensor sums_in_turn(const Dim& steps, const std::vector<Expr>& others, const Term& term, const std::string& name) {
+/// [steps, others…]: the sums (or products) of the terms up to each step, one after the other.
+te::Tensor sums_in_turn(const Dim& steps, const std::vector<Expr>& others, const Term& term, const std::string& name,
+                        Expr (*combine)(Expr, Expr) = operator+) {
   // A scan has a first step, even where there are none.
   const Dim least = max(steps, 1);
   const auto first = [&](const std::vector<Var>& vars) -> te::Body {
@@ -522,7 +571,7 @@ te::Tensor sums_in_turn(const Dim& steps, const std::vector<Expr>& others, const
   return te::scan(
       size_expr(least), others, first,
       [&](const std::vector<te::Tensor>& state, const Expr& t, const std::vector<Var>& vars) -> te::Body {
-        return state[0](with_inserted(to_indices(vars), 0, t - Expr(1))) + term(t, to_indices(vars));
+        return combine(state[0](with_inserted(to_indices(vars), 0, t - Expr(1))), term(t, to_indices(vars)));
       },
       name)[0];
 }
@@ -555,21 +604,70 @@ Term running_sums(const Dim& steps, const std::vector<Expr>& others, DType dtype
   };
 }
 
-Tensors cumulative_sum(const Node& node, std::span<const te::Tensor> in) {
+template <bool Product>
+Tensors cumulative(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const auto given, int_param(node, 1, "axis"));
   FETTLE_TRY(const int64_t axis, positive_axis(node, *given, in[0].rank()));
   const bool exclusive = node.attrs.get_int("exclusive", 0) != 0, reverse = node.attrs.get_int("reverse", 0) != 0;
   const Dim& steps = shape_of(node, 0)[static_cast<size_t>(axis)];
-  const Expr nothing = constant(0, in[0].dtype());
+  const Expr nothing = constant(Product ? 1 : 0, in[0].dtype());
   if (steps == Dim(0)) return one(map_output(node, [&](const Indices&) { return nothing; }));
   const auto place = [&](const Expr& step) { return reverse ? size_expr(steps) - Expr(1) - step : step; };
   const auto term = [&](const Expr& step, const Indices& vars) {
     const Indices at = with_inserted(vars, axis, place(exclusive ? max(step - Expr(1), Expr(0)) : step));
     return exclusive ? select(lt(Expr(0), step), in[0](at), nothing) : in[0](at);
   };
-  const Term sums = running_sums(steps, without(in[0].shape(), axis), in[0].dtype(), term, tensor_name(node));
+  const std::vector<Expr> others = without(in[0].shape(), axis);
+  Term sums;
+  if (Product) {
+    const te::Tensor products = sums_in_turn(steps, others, term, tensor_name(node), operator*);
+    sums = [products](const Expr& step, const Indices& at) { return products(with_inserted(at, 0, step)); };
+  } else {
+    sums = running_sums(steps, others, in[0].dtype(), term, tensor_name(node));
+  }
   return one(
       map_output(node, [&](const Indices& i) { return sums(place(i[static_cast<size_t>(axis)]), without(i, axis)); }));
+}
+
+// --- ReverseSequence: of each batch, the first `lengths[batch]` steps backwards
+
+Types reverse_type(const Node& node) {
+  FETTLE_TRY_VOID(check_rank(node, 0, 2));
+  FETTLE_TRY_VOID(check_rank(node, 1, 1, 1));
+  const int64_t batch = node.attrs.get_int("batch_axis", 1), time = node.attrs.get_int("time_axis", 0);
+  if (batch + time != 1 || batch * time != 0)
+    return bad_attribute(node, fmt::format("batch_axis {} and time_axis {} are not 0 and 1", batch, time));
+  FETTLE_TRY_VOID(common_dim(node, shape_of(node, 0)[static_cast<size_t>(batch)], shape_of(node, 1)[0], "batches"));
+  return same_type(node);
+}
+Tensors reverse_sequence(const Node& node, std::span<const te::Tensor> in) {
+  const auto batch = static_cast<size_t>(node.attrs.get_int("batch_axis", 1));
+  const size_t time = 1 - batch;
+  return one(map_output(node, [&](const Indices& i) {
+    const Expr length = min(cast(kI64, in[1](i[batch])), in[0].dim(static_cast<int>(time)));
+    const Expr t = i[time];
+    return in[0](with_replaced(i, static_cast<int64_t>(time), select(lt(t, length), length - Expr(1) - t, t)));
+  }));
+}
+
+// --- CenterCropPad: what is too large loses on both sides, what is too small gets zeros there; the larger half behind
+
+Result<std::vector<Value*>> center_crop_pad(passes::Lowering& g, const Node& node) {
+  FETTLE_TRY(const auto wanted, dims_param(node, 1, "shape"));
+  const Shape& shape = shape_of(node, 0);
+  const auto axes = node.attrs.get_ints("axes", first_numbers(shape.size()));
+  if (!wanted || wanted->size() != axes.size()) return bad_attribute(node, "shape and axes differ in length");
+  Shape before, after;
+  std::vector<int64_t> places;
+  for (size_t k = 0; k < axes.size(); ++k) {
+    FETTLE_TRY(const int64_t axis, positive_axis(node, axes[k], std::ssize(shape)));
+    const Dim extent = shape[static_cast<size_t>(axis)], more = (*wanted)[k] - extent;
+    const Dim padded = floordiv(max(more, 0), 2), cropped = floordiv(max(0 - more, 0), 2);
+    places.push_back(axis);
+    before.push_back(padded - cropped);
+    after.push_back(more - before.back());
+  }
+  return std::vector{g("Pad", {node.inputs[0]}, {{{"pads", dims_attr(joined(before, after))}, {"axes", places}}})};
 }
 
 constexpr ParamInput slice_params[] = {
@@ -578,6 +676,7 @@ constexpr ParamInput pad_params[] = {{1, "pads", kDims}, {2, "value", kFloat}, {
 constexpr ParamInput split_params[] = {{1, "split", kDims}};
 constexpr ParamInput shape_params[] = {{1, "shape", kDims}};
 constexpr ParamInput repeats_params[] = {{1, "repeats", kDims}};
+constexpr ParamInput crop_params[] = {{1, "shape", kDims}};
 constexpr ParamInput k_params[] = {{1, "k", kInt}};
 constexpr ParamInput axis_params[] = {{1, "axis", kInt}};
 constexpr OpDef moves(std::string_view name, InputCount inputs, Infer infer, Compute compute, OpDef traits = {}) {
@@ -597,10 +696,14 @@ constexpr OpDef defs[] = {
     moves("Tile", {1, 2}, tile_type, tile, {.params = repeats_params, .is_copy = always}),
     moves("Gather", 2, gather_type, gather, {.content = gather_content, .is_partial = may_have_no_places}),
     moves("GatherElements", 2, gather_elements_type, gather_elements, {.is_partial = may_have_no_places}),
+    moves("GatherND", 2, gather_nd_type, gather_nd, {.is_partial = gather_nd_may_have_no_places}),
     moves("DepthToSpace", 1, depth_to_space_type, depth_to_space, {.maps_pixels = always}),
     moves("SpaceToDepth", 1, space_to_depth_type, space_to_depth),
     moves("Trilu", {1, 2}, trilu_type, trilu, {.params = k_params}),
-    define(kReduction, "CumSum", {1, 2}, cumulative_type, cumulative_sum, {.params = axis_params}),
+    moves("ReverseSequence", 2, reverse_type, reverse_sequence),
+    passes::composite<center_crop_pad>("CenterCropPad", 2, 1, crop_params),
+    define(kReduction, "CumSum", {1, 2}, cumulative_type, cumulative<false>, {.params = axis_params}),
+    define(kReduction, "CumProd", {1, 2}, cumulative_type, cumulative<true>, {.params = axis_params}),
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/op_util.h"
+#include "graph/passes/lowering.h"
 
 namespace fettle {
 namespace {
@@ -200,6 +200,16 @@ Types lp_type(const Node& node) {
   return normalized_type(node);
 }
 
+// (x - mean) / (deviation + 1e-9), over the axes
+Result<std::vector<Value*>> mean_variance(passes::Lowering& g, const Node& node) {
+  FETTLE_TRY_VOID(check_rank(node, 0, 1));
+  FETTLE_TRY(const auto axes, positive_axes(node, node.attrs.get_ints("axes", {0, 2, 3}), rank_of(node, 0)));
+  Value* x = node.inputs[0];
+  Value* distance = g("Sub", {x, g.reduce("ReduceMean", x, axes, true)});
+  Value* variance = g.reduce("ReduceMeanSquare", distance, axes, true);
+  return std::vector{g("Div", {distance, g("Add", {g("Sqrt", {variance}), g.number(1e-9, x->dtype())})})};
+}
+
 constexpr OpDef defs[] = {
     define(kBroadcast, "BatchNormalization", 5, channel_type, batch_normalization),
     define(kReduction, "LayerNormalization", {1, 3}, layer_type, layer_normalization<true>, {.n_outputs = 3}),
@@ -207,6 +217,7 @@ constexpr OpDef defs[] = {
     define(kReduction, "InstanceNormalization", 3, channel_type, instance_normalization),
     define(kReduction, "GroupNormalization", 3, group_type, group_normalization),
     define(kReduction, "LRN", 1, local_response_type, local_response),
+    passes::composite<mean_variance>("MeanVarianceNormalization", 1),
     define(kReduction, "LpNormalization", 1, lp_type, lp_normalization),
 };
 

@@ -1,6 +1,6 @@
-// Pooling: maximum and average, over windows and over all of the spatial dims.
+// Pooling: maximum, average and norms, over windows and over all of the spatial dims; and what undoes it.
 
-#include "graph/op_util.h"
+#include "graph/passes/lowering.h"
 #include "graph/window.h"
 
 namespace fettle {
@@ -95,15 +95,151 @@ Tensors global_average(const Node& node, std::span<const te::Tensor> in) {
   return one(map_output(node, [&](const Indices& i) { return sum(i) * share; }));
 }
 
+// --- MaxPool that tells places (Fettle's own: MaxPool has one output): of the first of the greatest elements of a
+// window, counted through the whole input; with storage_order=1 the last two spatial dims count as if swapped.
+
+Types max_pool_places_type(const Node& node) {
+  FETTLE_TRY(auto types, pool_type(node));
+  types.push_back({kI64, types[0].shape});
+  return types;
+}
+Tensors max_pool_places(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const auto values, max_pool(node, in));
+  FETTLE_TRY(const Window window, window_of(node));
+  const te::Tensor x = padded(in[0], window, te::lowest(in[0].dtype()), "max_pool_pad");
+  const bool by_columns = node.attrs.get_int("storage_order", 0) != 0;
+  const te::Tensor place = reduce_over(
+      te::min, size_exprs(output_shape(node)), reduce_axes({window.kernel.begin(), window.kernel.end()}),
+      [&](const Indices& i, const Indices& k) {
+        Indices at{i[0], i[1]}, pixel;
+        Expr inside;
+        for (size_t d = 0; d < window.n_dims(); ++d) {
+          at.push_back(i[d + 2] * Expr(window.strides[d]) + k[d] * Expr(window.dilations[d]));
+          pixel.push_back(at.back() - size_expr(window.before[d]));
+          inside = logical_and(inside, logical_and(le(Expr(0), pixel[d]), lt(pixel[d], size_expr(window.input[d]))));
+        }
+        std::vector<size_t> order;  // the slowest dim first
+        for (size_t d = 0; d < window.n_dims(); ++d) order.push_back(by_columns ? window.n_dims() - 1 - d : d);
+        Expr flat = i[0] * in[0].dim(1) + i[1];
+        for (const size_t d : order) flat = flat * size_expr(window.input[d]) + pixel[d];
+        const Expr is_less = lt(x(at), values[0](i));
+        return select(logical_and(inside, logical_not(is_less)), flat, Expr(INT64_MAX));
+      },
+      "place");
+  return std::vector{values[0], place};
+}
+
+// --- LpPool, GlobalLpPool: (Σ |x|^p)^(1/p)
+
+Result<int64_t> norm_of(const Node& node) {
+  const int64_t p = node.attrs.get_int("p", 2);
+  if (p < 1) return bad_attribute(node, "p is less than one");
+  return p;
+}
+te::Tensor powers(const te::Tensor& x, int64_t p) {
+  return te::compute(
+      x.shape(),
+      [&](const std::vector<Var>& i) -> te::Body {
+        const Expr size = math("abs", {x(i)});
+        return p == 1 ? size : p == 2 ? size * size : math("pow", {size, constant(static_cast<double>(p), x.dtype())});
+      },
+      "powers");
+}
+Tensors roots(const Node& node, const te::Tensor& sum, int64_t p) {
+  if (p == 1) return one(sum);
+  return one(map_output(node, [&](const Indices& i) {
+    return p == 2 ? math("sqrt", {sum(i)}) : math("pow", {sum(i), constant(1 / static_cast<double>(p), sum.dtype())});
+  }));
+}
+Types lp_pool_type(const Node& node) {
+  FETTLE_TRY_VOID(norm_of(node));
+  return pool_type(node);
+}
+Tensors lp_pool(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const Window window, window_of(node));
+  FETTLE_TRY(const int64_t p, norm_of(node));
+  const te::Tensor x = padded(powers(in[0], p), window, constant(0, in[0].dtype()), "lp_pool_pad");
+  return roots(node, over_windows(node, x, window, te::sum), p);
+}
+Types global_lp_type(const Node& node) {
+  FETTLE_TRY_VOID(norm_of(node));
+  return global_type(node);
+}
+Tensors global_lp(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const int64_t p, norm_of(node));
+  return roots(node, over_all(node, powers(in[0], p), te::sum), p);
+}
+
+// --- Col2Im(x [n, c * kernel, blocks], image shape, block shape): sums of blocks that overlap
+
+struct Blocks {
+  std::vector<int64_t> kernel, strides, dilations, before;
+  Shape image, count;
+};
+Result<Blocks> read_blocks(const Node& node) {
+  FETTLE_TRY_VOID(check_rank(node, 0, 3, 3));
+  FETTLE_TRY(const auto image, dims_param(node, 1, "image_shape"));
+  FETTLE_TRY(const auto kernel, ints_param(node, 2, "block_shape"));
+  if (!image || !kernel || image->empty() || image->size() != kernel->size())
+    return bad_attribute(node, "the shapes of image and blocks differ in length");
+  const size_t n = kernel->size();
+  Blocks b{*kernel, {}, {}, {}, *image, {}};
+  FETTLE_TRY(b.strides, read_list(node, "strides", n, 1, 1));
+  FETTLE_TRY(b.dilations, read_list(node, "dilations", n, 1, 1));
+  FETTLE_TRY(const auto pads, read_list(node, "pads", 2 * n, 0, 0));
+  b.before.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(n));
+  for (size_t d = 0; d < n; ++d) {
+    if (b.kernel[d] < 1 || b.kernel[d] > kMaxDim) return bad_attribute(node, "an extent of the blocks is out of range");
+    const Dim room = b.image[d] + pads[d] + pads[n + d] - ((b.kernel[d] - 1) * b.dilations[d] + 1);
+    if (room.max() < 0) return bad_types(node, "a block is larger than the image");
+    note_not_negative(node, room, "a block in the image");
+    b.count.push_back(floordiv(room, b.strides[d]) + 1);
+  }
+  return b;
+}
+Types col2im_type(const Node& node) {
+  FETTLE_TRY(const Blocks b, read_blocks(node));
+  int64_t taps = 1;
+  for (const int64_t k : b.kernel) taps *= k;
+  const Shape& x = shape_of(node, 0);
+  if (!may_divide(taps, x[1])) return bad_types(node, "the blocks do not divide the channels");
+  note_divides(node, taps, x[1], "channels in blocks");
+  FETTLE_TRY_VOID(common_dim(node, x[2], element_count(b.count), "blocks"));
+  return same_dtype(node, joined({x[0], floordiv(x[1], taps)}, b.image));
+}
+Tensors col2im(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const Blocks b, read_blocks(node));
+  return one(reduce_over(
+      te::sum, size_exprs(output_shape(node)), reduce_axes({b.kernel.begin(), b.kernel.end()}),
+      [&](const Indices& i, const Indices& k) {
+        Expr channel = i[1], block = 0, inside;
+        for (size_t d = 0; d < b.kernel.size(); ++d) {
+          channel = channel * Expr(b.kernel[d]) + k[d];
+          const Expr place = i[d + 2] + Expr(b.before[d]) - k[d] * Expr(b.dilations[d]), stride = b.strides[d];
+          const Expr number = floordiv(place, stride);
+          if (b.strides[d] > 1) inside = logical_and(inside, eq(floormod(place, stride), Expr(0)));
+          inside = logical_and(inside, logical_and(le(Expr(0), number), lt(number, size_expr(b.count[d]))));
+          block = block * size_expr(b.count[d]) + number;
+        }
+        return select(inside, in[0](i[0], channel, block), constant(0, in[0].dtype()));
+      },
+      tensor_name(node)));
+}
+
 constexpr OpDef pooling(std::string_view name, ImageWork image, Infer infer, Compute compute) {
   return define(kReduction, name, 1, infer, compute, {.image = image});
 }
 
+constexpr ParamInput col2im_params[] = {{1, "image_shape", kDims}, {2, "block_shape", kInts}};
 constexpr OpDef defs[] = {
     pooling("MaxPool", ImageWork::kPooling, pool_type, max_pool),
     pooling("AveragePool", ImageWork::kPooling, pool_type, average_pool),
     pooling("GlobalMaxPool", ImageWork::kGlobalPooling, global_type, global_max),
     pooling("GlobalAveragePool", ImageWork::kGlobalPooling, global_type, global_average),
+    define(kReduction, "MaxPoolWithIndices", 1, max_pool_places_type, max_pool_places, {.n_outputs = 2}),
+    define(kReduction, "LpPool", 1, lp_pool_type, lp_pool),
+    define(kReduction, "GlobalLpPool", 1, global_lp_type, global_lp),
+    define(kReduction, "Col2Im", {1, 3}, col2im_type, col2im, {.params = col2im_params}),
 };
 
 }  // namespace

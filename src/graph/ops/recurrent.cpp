@@ -1,20 +1,14 @@
-// Recurrent layers: passes::lower_recurrent makes a Loop of each direction before types are inferred.
+// Recurrent layers, which are lowered to Loops.
 
-#include "graph/op.h"
 #include "graph/op_util.h"
+#include "graph/passes/lower_recurrent.h"
 
 namespace fettle {
 namespace {
 
-Result<std::vector<TensorType>> not_lowered(const Node& node) { return ops::bad_types(node, "it was not lowered"); }
-
 constexpr OpDef layer(std::string_view name, int max_inputs, int n_outputs) {
-  return {.name = name,
-          .min_inputs = 3,
-          .max_inputs = max_inputs,
-          .infer = not_lowered,
-          .compute = nullptr,
-          .n_outputs = n_outputs};
+  return ops::define(FusionKind::kOpaque, name, {3, max_inputs}, ops::not_lowered, nullptr,
+                     {.lower = passes::lower_recurrent, .n_outputs = n_outputs});
 }
 
 // (x, W, R, B, sequence_lens, initial_h, …)  →  (Y, Y_h, …)

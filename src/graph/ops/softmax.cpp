@@ -1,6 +1,6 @@
-// Softmax and its logarithm.
+// Softmax, its logarithm, and its limit.
 
-#include "graph/op_util.h"
+#include "graph/passes/lowering.h"
 
 namespace fettle {
 namespace {
@@ -55,9 +55,25 @@ Tensors softmax(const Node& node, std::span<const te::Tensor> in) {
   return one(map_output(node, [&](const Indices& i) { return exps(i) / total(outer(i)); }));
 }
 
+// 1 at the first of the greatest elements, 0 elsewhere.
+Result<std::vector<Value*>> hardmax(passes::Lowering& g, const Node& node) {
+  FETTLE_TRY_VOID(check_rank(node, 0, 1));
+  FETTLE_TRY(int64_t axis, axis_of(node, -1));
+  Value* x = node.inputs[0];
+  if (node.attrs.get_int("coerced", 0)) {
+    x = g("Flatten", {x}, {{{"axis", axis}}});
+    axis = 1;
+  }
+  Value* greatest = g("ArgMax", {x}, {{{"axis", axis}, {"keepdims", int64_t{0}}}});
+  Value* extent = g("Squeeze", {g("Shape", {x}, {{{"start", axis}, {"end", axis + 1}}})});
+  Value* values = g.constant(to_tensor(std::vector<double>{0, 1}, x->dtype(), {2}).value());
+  return std::vector{g.reshape(g("OneHot", {greatest, extent, values}, {{{"axis", axis}}}), shape_of(node, 0))};
+}
+
 constexpr OpDef defs[] = {
     define(kReduction, "Softmax", 1, softmax_type, softmax<false>),
     define(kReduction, "LogSoftmax", 1, softmax_type, softmax<true>),
+    passes::composite<hardmax>("Hardmax", 1),
 };
 
 }  // namespace

@@ -1,6 +1,9 @@
 // Elementwise functions of one tensor: arithmetic, roots, exponentials, rounding, logic, casts.
 
+#include <cmath>
+
 #include "graph/op_util.h"
+#include "graph/small_types.h"
 
 namespace fettle {
 namespace {
@@ -45,6 +48,36 @@ Expr atanh_of(const Node&, const Expr& x) {
   return named("log", (number(1, x) + x) / (number(1, x) - x)) * number(0.5, x);
 }
 
+Expr polynomial(const Expr& x, std::initializer_list<double> coefficients) {  // the highest first
+  Expr sum;
+  for (const double c : coefficients) sum = sum ? sum * x + number(c, x) : number(c, x);
+  return sum;
+}
+// Cephes' atan (Moshier 1989): a rational function of what is near zero, after a turn by an eighth or a quarter.
+Expr arc_tangent(const Expr& x) {
+  const Expr a = named("abs", x), unit = number(1, x);
+  const Expr is_steep = gt(a, number(2.41421356237309504880, x)), is_middle = gt(a, number(0.66, x));
+  // Divisors are one where their quotient is not used.
+  const Expr steep = number(-1, x) / select(is_steep, a, unit);
+  const Expr small = select(is_steep, steep, select(is_middle, (a - unit) / (a + unit), a));
+  const Expr turn = select(is_steep, number(M_PI_2, x), select(is_middle, number(M_PI_4, x), number(0, x)));
+  const Expr z = small * small;
+  const Expr p = polynomial(z, {-8.750608600031904122785e-1, -1.615753718733365076637e1, -7.500855792314704667340e1,
+                                -1.228866684490136173410e2, -6.485021904942025371773e1});
+  const Expr q = polynomial(z, {1, 2.485846490142306297962e1, 1.650270098316988542046e2, 4.328810604912902668951e2,
+                                4.853903996359136964868e2, 1.945506571482613964425e2});
+  const Expr value = turn + (small * (z * p / q) + small);
+  return select(lt(x, number(0, x)), number(0, x) - value, value);
+}
+Expr atan_of(const Node&, const Expr& x) { return arc_tangent(x); }
+Expr asin_of(const Node&, const Expr& x) {
+  return arc_tangent(x / named("sqrt", (number(1, x) - x) * (number(1, x) + x)));
+}
+Expr acos_of(const Node&, const Expr& x) {
+  // 2 atan(√((1 - x) / (1 + x))): exact at both ends.
+  return number(2, x) * arc_tangent(named("sqrt", (number(1, x) - x) / (number(1, x) + x)));
+}
+
 Expr logical_negation(const Node&, const Expr& x) { return logical_not(x); }
 Expr bitwise_not(const Node&, const Expr& x) { return binary(BinaryOp::kBitXor, x, int_imm(-1, x.dtype())); }
 Expr is_nan(const Node&, const Expr& x) { return call("isnan", {x}, kBool); }
@@ -55,8 +88,26 @@ Expr is_inf(const Node& node, const Expr& x) {
   return found;
 }
 
+// Casts to and from small types. Nothing else rounds or saturates.
+Expr convert_small(const Node& node, Expr x, DType to) {
+  const DType from = dtype_of(node, 0);
+  if (from == to) return x;
+  if (from.is_small_float()) x = small_float_value(from, x);
+  if (x.dtype().is_bool()) x = select(x, constant(1, kI32), constant(0, kI32));
+  if (to.is_small_float()) {
+    const std::string mode = node.attrs.get_string("round_mode", "up");
+    const PowerRounding power = mode == "nearest" ? PowerRounding::kNearest
+                                : mode == "down"  ? PowerRounding::kDown
+                                                  : PowerRounding::kUp;
+    if (x.dtype().is_int()) x = cast(x.dtype().bits == 64 ? kF64 : kF32, x);
+    return small_float_code(to, x, node.attrs.get_int("saturate", 1) != 0, power);
+  }
+  return is_small(to) ? wrapped_to(to, x) : to.is_bool() ? ne(x, number(0, x)) : cast(to, x);
+}
+
 Expr convert(const Node& node, const Expr& x) {
   const DType to = output_dtype(node);
+  if (is_small(to) || is_small(dtype_of(node, 0))) return convert_small(node, x, to);
   if (to == x.dtype()) return x;
   if (to.is_bool()) return ne(x, number(0, x));
   if (x.dtype().is_bool()) return select(x, constant(1, to), constant(0, to));
@@ -68,11 +119,38 @@ Result<DType> data_type(const Node& node, int64_t code) {
   return fail(ErrorCode::E603, "Cast to element type " + std::to_string(code), node.name);
 }
 
+Result<> check_rounding(const Node& node) {
+  const std::string mode = node.attrs.get_string("round_mode", "up");
+  if (mode != "up" && mode != "down" && mode != "nearest") return bad_attribute(node, "round_mode is " + mode);
+  return {};
+}
 Types cast_type(const Node& node) {
   FETTLE_TRY(const DType to, data_type(node, node.attrs.get_int("to", 0)));
+  FETTLE_TRY_VOID(check_rounding(node));
   return one_type(to, shape_of(node, 0));
 }
-Types cast_like_type(const Node& node) { return one_type(dtype_of(node, 1), shape_of(node, 0)); }
+Types bit_cast_type(const Node& node) {
+  FETTLE_TRY(const DType to, data_type(node, node.attrs.get_int("to", 0)));
+  const DType from = dtype_of(node, 0);
+  const auto width = [](DType dtype) { return dtype.is_bool() ? 8 : int{dtype.bits}; };
+  if (width(to) != width(from))
+    return bad_attribute(node, "elements of " + from.to_string() + " have not as many bits as " + to.to_string());
+  return one_type(to, shape_of(node, 0));
+}
+Expr bit_cast(const Node& node, const Expr& x) {
+  const DType from = dtype_of(node, 0), to = output_dtype(node);
+  // A neighbour's halves come as they were computed.
+  Expr bits = from.bits == 16 && from.is_float() ? cast(from, x) : x;
+  if (bits.dtype().is_bool()) bits = select(bits, constant(1, kU8), constant(0, kU8));
+  if (to.is_bool()) return ne(call("bitcast", {bits}, kU8), constant(0, kU8));
+  const DType made = program_dtype(to);
+  const Expr same = made == bits.dtype() ? bits : call("bitcast", {bits}, made);
+  return to.bits < 8 && is_small(to) ? wrapped_to(to.is_int() ? to : kU4, same) : same;
+}
+Types cast_like_type(const Node& node) {
+  FETTLE_TRY_VOID(check_rounding(node));
+  return one_type(dtype_of(node, 1), shape_of(node, 0));
+}
 
 std::optional<std::vector<Dim>> negative_content(const Node& node) {
   auto all = content_of(*node.inputs[0]);
@@ -115,6 +193,9 @@ constexpr OpDef defs[] = {
     unary<sinh_of>("Sinh"),
     unary<cosh_of>("Cosh"),
     unary<math_of<"tanh">>("Tanh"),
+    unary<asin_of>("Asin"),
+    unary<acos_of>("Acos"),
+    unary<atan_of>("Atan"),
     unary<asinh_of>("Asinh"),
     unary<acosh_of>("Acosh"),
     unary<atanh_of>("Atanh"),
@@ -125,6 +206,8 @@ constexpr OpDef defs[] = {
     unary<is_inf>("IsInf", bool_type),
     define(kElementwise, "Cast", 1, cast_type, of_element<convert>,
            {.content = cast_content, .work = kConverts, .is_pointwise = true, .is_copy = always}),
+    define(kElementwise, "BitCast", 1, bit_cast_type, of_element<bit_cast>,
+           {.work = kConverts, .is_pointwise = true, .is_copy = always}),
     define(kElementwise, "CastLike", 2, cast_like_type, of_element<convert>, {.work = kConverts, .is_copy = always}),
 };
 

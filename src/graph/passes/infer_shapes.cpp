@@ -7,8 +7,8 @@
 #include "graph/op_util.h"
 #include "graph/passes/fold_node.h"
 #include "graph/passes/lower_data_sized.h"
-#include "graph/passes/lower_recurrent.h"
 #include "graph/passes/lower_scan.h"
+#include "graph/passes/lower_selections.h"
 #include "graph/passes/passes.h"
 
 namespace fettle::passes {
@@ -78,7 +78,7 @@ void settle_params(Graph& graph, Node* node) {
   for (const ParamInput& param : node->op->params) {
     const auto i = static_cast<size_t>(param.index);
     const Value* input = node->input(i);
-    if (!input) continue;
+    if (!input || param.attr.empty()) continue;
     std::optional<AttrValue> value;
     if (input->is_constant())
       value = as_attribute(*input->constant, param.kind);
@@ -270,11 +270,17 @@ Result<> infer_graph(Graph& graph, const PassContext& context) {
 
 Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
   constexpr int64_t kSmallBytes = 4096;
-  if (is_recurrent(*node)) {
-    FETTLE_TRY(const std::vector<Node*> added, lower_recurrent(graph, node));
+  if (node->op->lower) {
+    define_params(graph, *node);
+    FETTLE_TRY(const std::vector<Node*> added, node->op->lower(graph, node));
     return infer_nodes(graph, added, context);
   }
   if (const auto added = lower_data_sized(graph, node)) return infer_nodes(graph, *added, context);
+  if (is_selection(*node)) {
+    const auto infer = [&](Node* n) { return infer_node(graph, n, context); };
+    FETTLE_TRY(const std::vector<Node*> rest, lower_selection(graph, node, infer));
+    return infer_nodes(graph, rest, context);
+  }
   if (!node->bodies.empty()) {
     if (is_branch(*node)) {
       FETTLE_TRY(const bool taken, take_branch(graph, node, context));

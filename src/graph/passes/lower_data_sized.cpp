@@ -32,6 +32,11 @@ class Lowering {
     return replaced_by("Range", std::move(inputs), {});
   }
 
+  std::vector<Node*> one_hot() {
+    return replaced_by("OneHot", {node_.inputs[0], as("depth", node_.inputs[1], kI64Code), node_.inputs[2]},
+                       node_.attrs);
+  }
+
   /// An extent is the number that the data state; that of the input where this is 0; what the others leave where it is
   /// -1. Those that data decide become sizes, with a rule that all of them together have the input's elements.
   std::vector<Node*> reshape() {
@@ -91,10 +96,17 @@ bool has_unknown_bounds(const Node& node) {
   return !std::ranges::all_of(node.inputs, is_known);
 }
 
+// A depth may be of any type.
+bool has_unknown_depth(const Node& node) {
+  const Value* depth = node.op->name == "OneHot" ? node.input(1) : nullptr;
+  return depth && !depth->is_constant() && !depth->content && depth->dtype() != kI64;
+}
+
 }  // namespace
 
 std::optional<std::vector<Node*>> lower_data_sized(Graph& graph, Node* node) {
   if (has_unknown_bounds(*node)) return Lowering(graph, node).range();
+  if (has_unknown_depth(*node)) return Lowering(graph, node).one_hot();
   if (node->op->name == "Reshape" && node->input(1) && define_sizes(graph, node->inputs[1], -kMaxDim, kMaxDim) &&
       std::ranges::any_of(*ops::content_of(*node->inputs[1]), ops::is_signed_by_data))
     return Lowering(graph, node).reshape();

@@ -214,16 +214,7 @@ class RecurrentLowering {
   }
 
   Result<> check(Input i, std::string_view name, const Shape& shape) const {
-    const Value* value = input(i);
-    if (!value) return {};
-    const TensorType &type = *value->type, wanted{i == kLengths ? kI32 : input(kX)->dtype(), shape};
-    bool fits = type.dtype == wanted.dtype && type.shape.size() == shape.size();
-    for (size_t d = 0; fits && d < shape.size(); ++d) fits = may_equal(type.shape[d], shape[d]);
-    if (!fits)
-      return bad_types(layer_, fmt::format("{} is {} instead of {}", name, type.to_string(), wanted.to_string()));
-    for (size_t d = 0; d < shape.size(); ++d)
-      ops::note_equal(layer_, type.shape[d], shape[d], fmt::format("dim {} of {}", d, name));
-    return {};
+    return ops::check_type(layer_, input(i), name, {i == kLengths ? kI32 : input(kX)->dtype(), shape});
   }
 
   Result<> check_inputs() {
@@ -482,8 +473,6 @@ class RecurrentLowering {
 };
 
 }  // namespace
-
-bool is_recurrent(const Node& node) { return find_cell(node.op->name) != nullptr; }
 
 Result<std::vector<Node*>> lower_recurrent(Graph& graph, Node* layer) { return RecurrentLowering(graph, layer).run(); }
 

@@ -37,6 +37,16 @@ Result<> simplify(Graph& graph, const PassContext& context);
 ///   x / sqrt(mean(x²) + ε) * γ → RMSNormalization(x, γ)      mean(x * x) → ReduceMeanSquare(x)
 Result<> recognize_patterns(Graph& graph, const PassContext& context);
 
+/// Masks that hide from each query the keys behind it, computed from places or constant:
+///   where(places <= places' + 3, x, -inf), x + [[0, -inf], [0, 0]], x + trilu(-inf, 1)   →   CausalMask(x) {offset}
+/// What hides by adding a number must be read by a softmax alone, for which it is as good as -inf.
+Result<> recognize_masks(Graph& graph, const PassContext& context);
+
+/// Products read what was repeated for them as it was: heads of keys and values that several heads of queries share.
+///   q[B, 6, S, D] @ reshape(expand(k[B, 2, 1, T, D]))ᵀ   →   reshape(reshape(q)[B, 2, 3, S, D] @ k[B, 2, 1, T, D]ᵀ)
+/// One row a head makes the heads rows: [B, 2, 3, D] @ [B, 2, T, D]ᵀ
+Result<> group_heads(Graph& graph, const PassContext& context);
+
 /// With constant statistics: BatchNormalization(x) → x * s + b, a factor and an offset for each channel.
 Result<> lower_batch_norm(Graph& graph, const PassContext& context);
 
@@ -54,6 +64,7 @@ Result<> lower_conv_transpose(Graph& graph, const PassContext& context);
 
 /// Reshapes and transposes move behind elementwise work, so that who makes their input takes it along:
 ///   reshape(x @ w) + b → reshape(x @ w + b')
+/// and behind softmax and CausalMask where these see the same rows.
 Result<> sink_views(Graph& graph, const PassContext& context);
 
 /// Products with one-hot rows, and elementwise work on what is looked up in a constant:

@@ -22,6 +22,8 @@ std::span<const GraphPass> graph_passes() {
       {"simplify", simplify},
       {"lower_batch_norm", lower_batch_norm},
       {"recognize_patterns", recognize_patterns},
+      {"recognize_masks", recognize_masks},
+      {"group_heads", group_heads},
       {"sink_views", sink_views},
       {"fold_gathers", fold_gathers},
       {"sink_scales", sink_scales},

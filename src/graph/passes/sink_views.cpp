@@ -97,12 +97,40 @@ bool sink(Graph& graph, Node* node) {
   return false;
 }
 
+// How many of the last dims the node works along, each row for itself; 0: it is no such node.
+size_t last_dims(const Node& node) {
+  if (is(&node, "CausalMask")) return 2;
+  const auto rank = static_cast<int64_t>(node.output()->shape().size());
+  const int64_t axis = is(&node, "Softmax") && !node.attrs.has("coerced") ? node.attrs.get_int("axis", -1) : 0;
+  return axis == -1 || (axis > 0 && axis == rank - 1) ? 1 : 0;
+}
+
+// f(reshape(x)) → reshape(f(x)), where f works along last dims that the reshape keeps.
+bool sink_along_rows(Graph& graph, Node* node) {
+  const size_t kept = node->outputs.size() == 1 ? last_dims(*node) : 0;
+  Node* reshape = kept > 0 ? made_only_for_us(graph, node->input(0), "Reshape") : nullptr;
+  if (!reshape || reshape->inputs.size() != 1) return false;
+  Value* x = reshape->input(0);
+  if (!computes(x->producer) || graph.use_count(x) != 1) return false;
+  const Shape &from = x->shape(), &to = reshape->output()->shape();
+  if (from.size() <= kept || to.size() <= kept ||
+      !std::equal(from.end() - static_cast<std::ptrdiff_t>(kept), from.end(),
+                  to.end() - static_cast<std::ptrdiff_t>(kept)))
+    return false;
+  Attrs attrs = node->attrs;
+  if (attrs.has("axis")) attrs.set("axis", int64_t{-1});
+  Node* moved = insert(graph, node, node->op->name, {x}, std::move(attrs));
+  if (!moved) return false;
+  merge_provenance(moved, reshape);
+  return replace_with(graph, node, "Reshape", {moved->output()}, reshape->attrs);
+}
+
 }  // namespace
 
 Result<> sink_views(Graph& graph, const PassContext& context) {
   // In topological order, so a view moves on through all that follows it.
   for (Node* node : std::vector<Node*>(graph.nodes()))
-    if (!node->erased) sink(graph, node);
+    if (!node->erased && !sink(graph, node)) sink_along_rows(graph, node);
   return drop_dead(graph, context);
 }
 

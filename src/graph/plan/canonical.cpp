@@ -15,7 +15,7 @@
 #include "graph/plan/nest.h"
 #include "ir/compare.h"
 #include "ir/fold.h"
-#include "ir/visit.h"
+#include "ir/query.h"
 
 namespace fettle {
 namespace {
@@ -112,7 +112,8 @@ struct Uses {
   int64_t loads = 0;
   int64_t points = 0;
   bool by_reduction = false;
-  bool odd = false;  // read by an opaque block, or by address
+  bool odd = false;  // read by an opaque block, in its loops, or by address
+  int writers = 0;
 };
 
 int64_t points_of(const BlockNode& block) {
@@ -127,14 +128,25 @@ Uses uses_of(const BufferNode* buffer, const std::vector<Stmt>& nests) {
   for (const Stmt& stmt : nests) {
     const Nest nest = open_nest(stmt);
     int64_t here = 0;
+    bool writes = false;
     walk(
-        stmt, [](const Stmt&) { return true; },
+        stmt,
+        [&](const Stmt& s) {
+          if (const auto* n = s.as<StoreNode>()) writes |= n->buffer.get() == buffer;
+          return true;
+        },
         [&](const Expr& e) {
           if (const auto* n = e.as<LoadNode>()) here += n->buffer.get() == buffer;
           if (const auto* n = e.as<AddressNode>()) uses.odd |= n->buffer.get() == buffer;
           return true;
         });
+    uses.writers += writes;
     if (here == 0) continue;
+    if (nest.block)
+      walk(nest.block->body, [&](const Stmt& s) {
+        uses.odd |= s.kind() == StmtKind::kFor || s.kind() == StmtKind::kWhile;
+        return !uses.odd;
+      });
     uses.loads += here;
     if (!nest.block || nest.block->iters.empty())
       uses.odd = true;
@@ -147,7 +159,7 @@ Uses uses_of(const BufferNode* buffer, const std::vector<Stmt>& nests) {
 }
 
 bool worth_inlining(const Definition& made, const Uses& uses) {
-  if (uses.odd || uses.loads == 0) return false;
+  if (uses.odd || uses.loads == 0 || uses.writers > 1) return false;
   int64_t elems = 1;
   for (const Expr& extent : made.buffer->shape) {
     const int64_t* value = as_int(extent);

@@ -1,5 +1,6 @@
 #include "graph/plan/nest.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "ir/fold.h"
@@ -45,12 +46,14 @@ bool is_plain(const Nest& nest) {
 }
 
 void find_regions(BlockNode& block) {
-  const bool opaque = block.iters.empty();
-  if (opaque) return;
   RegionUnion reads, writes;
+  for (RegionUnion* regions : {&reads, &writes}) regions->bind(block.body);
+  const auto is_local = [&](const Buffer& buffer) {
+    return std::ranges::find(block.allocations, buffer) != block.allocations.end();
+  };
   std::unordered_set<const BufferNode*> written;
   walk(block.body, [&](const Stmt& s) {
-    if (const auto* n = s.as<StoreNode>()) {
+    if (const auto* n = s.as<StoreNode>(); n && !is_local(n->buffer)) {
       writes.add(n->buffer, n->indices);
       written.insert(n->buffer.get());
     }
@@ -60,7 +63,8 @@ void find_regions(BlockNode& block) {
       block.body, [](const Stmt&) { return true; },
       [&](const Expr& e) {
         const auto* n = e.as<LoadNode>();
-        if (n && !(block.init && written.contains(n->buffer.get()))) reads.add(n->buffer, n->indices);
+        if (n && !is_local(n->buffer) && !(block.init && written.contains(n->buffer.get())))
+          reads.add(n->buffer, n->indices);
         return true;
       });
   block.reads = reads.take();

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "graph/late_sizes.h"
 #include "graph/op_registry.h"
 #include "graph/view.h"
 
@@ -80,19 +81,32 @@ class Partitioner {
     return group && group->anchor->op->image == ImageWork::kConvolution ? group : nullptr;
   }
 
+  /// Whether a softmax is followed by what makes 0 of shares that are no numbers, and nothing else.
+  static bool guards_nan(const Group& group) {
+    if (group.nodes.size() != 3 || group.nodes[1]->op->name != "IsNaN" || group.nodes[2]->op->name != "Where")
+      return false;
+    const Node &asks = *group.nodes[1], &chooses = *group.nodes[2];
+    const Value* shares = group.anchor->output();
+    const Value* zero = chooses.input(1);
+    return asks.input(0) == shares && chooses.input(0) == asks.output() && chooses.input(2) == shares &&
+           zero->is_constant() && zero->constant->n_elems() == 1 && zero->constant->at(0) == 0;
+  }
+
   /// The groups of scores and of their softmax along keys, whose result the product `node` alone reads; or none.
   std::vector<Group*> attention_before(std::vector<Group>& groups, const Node& node) const {
     if (node.op->name != "MatMul") return {};
     Group* shares = maker_for_one(groups, node.input(0));
-    if (!shares || shares->nodes.size() != 1 || shares->anchor->op->name != "Softmax") return {};
+    if (!shares || shares->anchor->op->name != "Softmax" || (shares->nodes.size() != 1 && !guards_nan(*shares)))
+      return {};
     const Shape& shape = shares->anchor->output()->shape();
     const auto rank = static_cast<int64_t>(shape.size());
     const int64_t axis = shares->anchor->attrs.get_int("axis", -1);
-    const bool is_static = std::ranges::all_of(shape, [](const Dim& dim) { return dim.is_number(); });
-    if (rank < 2 || (axis != -1 && axis != rank - 1) || !is_static || !(node.output()->dtype() == kF32)) return {};
+    if (rank < 2 || (axis != -1 && axis != rank - 1) || !(node.output()->dtype() == kF32)) return {};
     if (shape.back().typical() < kFewestKeys || shape[shape.size() - 2].typical() < kFewestQueries) return {};
     Group* scores = maker_for_one(groups, shares->anchor->input(0));
     if (!scores || scores->anchor->op->name != "MatMul" || !(scores->anchor->output()->shape() == shape)) return {};
+    // What its registers hold of a query and of a value is of constant size.
+    if (!scores->anchor->input(0)->shape().back().is_number() || !node.output()->shape().back().is_number()) return {};
     return {scores, shares};
   }
 
@@ -215,6 +229,8 @@ class Partitioner {
   /// several results, where nothing lies between them. Here alone a group returns several.
   ///   c' = f * c + i * g | h = o * tanh(c')   →   one group, which returns c' and h
   void join_elementwise(std::vector<Group>& groups) const {
+    // What reads sizes that a node defines stays behind it, without reading its result.
+    if (std::ranges::any_of(graph_.nodes(), [](const Node* node) { return !defined_sizes(*node).empty(); })) return;
     const auto may_join = [&](const Group& group) {
       const Value& made = *group.nodes.back()->output();
       return !group.may_be_view && !group.is_row && !group.is_concatenation &&

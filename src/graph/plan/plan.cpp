@@ -1010,8 +1010,9 @@ class Lives {
       go(step.body);
       go(step.otherwise);
       if (step.kind != PlanStep::Kind::kLoop) continue;
-      // What an iteration finds there lives until the last one has ended.
+      // What an iteration finds there lives until the last one has ended; so does the limit, which each one reads.
       for (int storage : step.kept) use(storage);
+      use(step.limit_at.storage);
       for (Life& life : lives_)
         if (life.first <= begin && life.last > begin) life.last = std::max(life.last, next_);
       ++next_;

@@ -81,11 +81,15 @@ TEST(Partition, WhatIsUsedTwiceIsNotFused) {
 }
 
 /// Of 4 heads with 300 queries and keys, as models write it; `shares` is what reads the softmax.
-Value* attention(GraphMaker& m, const std::string& softmax = "Softmax", int64_t axis = -1, int64_t keys = 300) {
+/// Where there is `otherwise`, shares that are no numbers become that.
+Value* attention(GraphMaker& m, const std::string& softmax = "Softmax", int64_t axis = -1, int64_t keys = 300,
+                 std::optional<double> otherwise = {}) {
   Value *q = m.input("q", {2, 4, 300, 16}), *k = m.input("k", {2, 4, 16, keys}), *v = m.input("v", {2, 4, keys, 24});
   Value* scaled = m.node("Mul", {m.node("MatMul", {q, k}), m.input("scale", {1})});
   Value* masked = m.node("Add", {scaled, m.input("mask", {2, 1, 1, keys})});
-  return m.node("MatMul", {m.node(softmax, {masked}, {{"axis", axis}}), v});
+  Value* shares = m.node(softmax, {masked}, {{"axis", axis}});
+  if (otherwise) shares = m.node("Where", {m.node("IsNaN", {shares}), m.constant("other", {}, *otherwise), shares});
+  return m.node("MatMul", {shares, v});
 }
 
 TEST(Partition, AttentionMayBeOneKernel) {
@@ -111,6 +115,8 @@ TEST(Partition, WhatIsNoAttentionStaysApart) {
   };
   EXPECT_TRUE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m)); }));
   EXPECT_TRUE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "Softmax", 3)); }));
+  EXPECT_TRUE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "Softmax", -1, 300, 0)); }));
+  EXPECT_FALSE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "Softmax", -1, 300, 1)); }));
   EXPECT_FALSE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "Softmax", 2)); }));
   EXPECT_FALSE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "LogSoftmax")); }));
   EXPECT_FALSE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "Softmax", -1, 128)); }));

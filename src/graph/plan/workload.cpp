@@ -11,6 +11,7 @@
 #include "graph/plan/canonical.h"
 #include "graph/plan/nest.h"
 #include "graph/plan/shapes.h"
+#include "graph/small_types.h"
 #include "te/create_func.h"
 
 namespace fettle {
@@ -67,7 +68,7 @@ Result<GroupProgram> group_program(const Group& group, const std::vector<std::pa
   int n_data = 0, n_constants = 0;
   for (const Value* value : group.inputs) {
     const std::string name = value->is_constant() ? fmt::format("w{}", n_constants++) : fmt::format("x{}", n_data++);
-    tensors[value] = te::placeholder(size_exprs(value->shape()), value->dtype(), name);
+    tensors[value] = te::placeholder(size_exprs(value->shape()), program_dtype(value->dtype()), name);
     inputs.push_back(tensors[value]);
     options.input_kinds.push_back(value->is_constant() ? ParamKind::kConstant : ParamKind::kInput);
   }
@@ -96,7 +97,8 @@ Result<GroupProgram> group_program(const Group& group, const std::vector<std::pa
   std::vector<Value*> kept;
   for (size_t i = 0; i < program.params.size(); ++i) {
     const Value* value = program.params[i];
-    if (value->is_constant() && value->constant->n_elems() == 1 && is_round_number(value->constant->at(0)))
+    const bool is_number = value->is_constant() && !value->dtype().is_small_float();  // its code is no number
+    if (is_number && value->constant->n_elems() == 1 && is_round_number(value->constant->at(0)))
       scalars[func->params[i].buffer.get()] = value->constant->at(0);
     else
       kept.push_back(program.params[i]);
@@ -147,7 +149,7 @@ SizedFunc dims_program(const std::vector<Dim>& dims) {
 
 SizedFunc copy_program(const Value& value, const View& from, const View& to) {
   SizeVars vars;
-  const te::Tensor x = te::placeholder(size_exprs(value.shape()), value.dtype(), "x0");
+  const te::Tensor x = te::placeholder(size_exprs(value.shape()), program_dtype(value.dtype()), "x0");
   const te::Tensor y = te::compute(x.shape(), [&](const auto& i) { return te::Body(x(i)); }, "copy");
   te::FuncOptions options;
   options.input_kinds = {value.is_constant() ? ParamKind::kConstant : ParamKind::kInput};

@@ -33,26 +33,36 @@ class Spreader : public StmtMutator {
 
   Stmt body() {
     each_node<AllocateNode>(loop_.body, [&](const AllocateNode& made) { own_.insert(made.buffer.get()); });
-    return contains_serial_loop(loop_.body) ? rewrite(loop_.body) : with_prefetches(loop_.body);
+    Stmt made = contains_serial_loop(loop_.body) ? rewrite(loop_.body) : with_prefetches(loop_.body);
+    for (const auto& [var, value] : steps_) made = let(var, value, made);
+    return made;
   }
   Stmt rewrite(const Stmt& s) override {
     const auto* loop = s.as<ForNode>();
     if (!loop) return Mutator::rewrite(s);
     const int64_t* extent = as_int(loop->extent);
-    if (!extent) return s;
-    extents_[loop->var.get()] = *extent;
+    if (!extent && (!is_serial(loop) || uses_inner(loop->extent) || reads_memory(loop->extent))) return s;
+    extents_[loop->var.get()] = extent ? *extent : 0;
     if (!is_serial(loop)) return Mutator::rewrite(s);
-    const Expr outer_turn = turn_;
+    const Expr outer_turn = turn_, outer_open = open_turns_;
     const int64_t outer_turns = turns_;
-    turn_ = turn_ * Expr(*extent) + loop->var;
-    turns_ *= *extent;
+    turn_ = turn_ * loop->extent + loop->var;
+    if (extent)
+      turns_ *= *extent;
+    else
+      open_turns_ = open_turns_ ? open_turns_ * loop->extent : loop->extent;
     const Stmt body = contains_serial_loop(loop->body) ? rewrite(loop->body) : with_prefetches(loop->body);
     turn_ = outer_turn;
     turns_ = outer_turns;
+    open_turns_ = outer_open;
     return with_body(*loop, body);
   }
 
  private:
+  bool uses_inner(const Expr& e) const {
+    return contains<VarNode>(e, [&](const VarNode& v) { return extents_.contains(&v); });
+  }
+
   struct Run {
     Expr begin;          // where the iteration `distance_` later begins to read
     int64_t length = 1;  // in elements
@@ -75,7 +85,7 @@ class Spreader : public StmtMutator {
         inner.push_back({term.coeff, extents_.at(var)});
         continue;
       }
-      if (contains<VarNode>(term.expr, [&](const VarNode& v) { return extents_.contains(&v); })) return {};
+      if (uses_inner(term.expr)) return {};
       moves |= uses_var(term.expr, loop_.var.get());
       outer.add_term(term.expr, term.coeff);
     }
@@ -89,6 +99,21 @@ class Spreader : public StmtMutator {
     }
     run.begin = substitute(to_expr(outer), {{loop_.var.get(), Expr(loop_.var) + Expr(distance_)}});
     return run;
+  }
+
+  // Elements of a run that earlier turns ask for, `step` each where the turns are counted. Of an open number of turns
+  // each asks for `step`, as many as the fewest turns would have to; but further turns begin sooner, so that all of
+  // them share the run.
+  Expr before(int64_t length, int64_t step) {
+    if (!open_turns_) return turn_ * Expr(step);
+    const Expr turns = max(open_turns_, 1) * Expr(turns_);
+    const Expr share = floordiv(turns + Expr(length - 1), turns);
+    auto known = std::ranges::find_if(steps_, [&](const auto& s) { return structural_equal(s.second, share); });
+    if (known == steps_.end()) known = steps_.insert(known, {make_var("step"), share});
+    const LinearForm form = linear_form(turn_);
+    Expr sum = Expr(known->first) * Expr(form.constant);
+    for (const LinearTerm& term : form.terms) sum = sum + term.expr * (Expr(known->first) * Expr(term.coeff));
+    return sum;
   }
 
   // This turn's share of each run.
@@ -108,7 +133,7 @@ class Spreader : public StmtMutator {
       // A line that many turns ask for stays in the first level, lest each of them went to the second.
       const int locality = step < line ? kFirstLevel : kSecondLevel;
       for (int64_t at = 0; at < step; at += line) {
-        const Expr ahead = address_of(source.buffer, {turn_ * Expr(step) + run->begin + Expr(at)});
+        const Expr ahead = address_of(source.buffer, {before(run->length, step) + run->begin + Expr(at)});
         if (std::ranges::any_of(seen, [&](const Expr& known) { return structural_equal(known, ahead); })) continue;
         seen.push_back(ahead);
         std::vector<Expr> args = {ahead};
@@ -126,7 +151,9 @@ class Spreader : public StmtMutator {
   int64_t distance_;
   bool near_;
   Expr turn_ = Expr(0);                                  // which turn of the serial loops inside this is
-  int64_t turns_ = 1;                                    // of how many
+  int64_t turns_ = 1;                                    // of how many,
+  Expr open_turns_;                                      // times so many
+  std::vector<std::pair<Var, Expr>> steps_;              // of runs that open numbers of turns share
   std::unordered_map<const VarNode*, int64_t> extents_;  // of the loops inside
   std::unordered_set<const BufferNode*> own_;            // allocated in the loop
 };

@@ -85,5 +85,28 @@ TEST(InsertPrefetches, LeavesAloneWhatAnIterationMakesItself) {
   EXPECT_EQ(text.find("&T["), std::string::npos) << text;
 }
 
+// However many tiles there are, they share the next panel: of one tile each turn of k asks for two lines, of two tiles
+// for one.
+TEST(InsertPrefetches, AnOpenNumberOfTurnsSharesARun) {
+  EXPECT_EQ(to_text(with_prefetches(
+                R"(lowered func f(A: f32[n * 64], B: f32[8192], C: f32[n * 128] output, n: i64 in 0..100):
+  for p in 4 {prefetch = 1}:
+    for r in n:
+      for k in 64:
+        for l in 32 vectorized:
+          C[r * 128 + p * 32 + l] = C[r * 128 + p * 32 + l] + A[r * 64 + k] * B[p * 2048 + k * 32 + l]
+)")),
+            R"(lowered func f(A: f32[n * 64], B: f32[8192], C: f32[n * 128] output, n: i64 in 0..100):
+  for p in 4:
+    let step = (max(n, 1) * 64 + 2047) // (max(n, 1) * 64)
+    for r in n:
+      for k in 64:
+        prefetch.i32(&B[r * (step * 64) + k * step + (p + 1) * 2048], 2i32)
+        prefetch.i32(&B[r * (step * 64) + k * step + (p + 1) * 2048 + 16], 2i32)
+        for l in 32 vectorized:
+          C[r * 128 + p * 32 + l] = C[r * 128 + p * 32 + l] + A[r * 64 + k] * B[p * 2048 + k * 32 + l]
+)");
+}
+
 }  // namespace
 }  // namespace fettle

@@ -124,6 +124,7 @@ inline constexpr int64_t kLongestSum = 64, kMostBlocks = 16;
 /// so that every copy has constant guards. What cannot be decided in a few copies stays a guard. So do tails of vectors
 /// that the schedule asked to mask or pad, but for `lanes_too`: whole vectors then have a copy without masks.
 ///   kernel(lanes of i0*24 + j < 6625)   →   if i0 < 276: kernel(all lanes) else: kernel(one lane)
+/// Of a guard on serial loops inside, that an integer parameter decides, it is asked outside whether it always holds.
 Func dispatch_micro_kernels(const Func& func, bool lanes_too);
 
 /// A loop annotated `prefetch` = d prefetches, while an iteration runs, what the iteration d later reads, into the

@@ -26,15 +26,19 @@
 //                      M_runs[b, i] = M_run[i] = max(M_run[i], M_block[b, i])
 //        for b, i, k:  E_block[b, i, k] = exp(x(i, b*n + k) - M_runs[b, i])
 //        for b, i, k:  S_block[b, i] += E_block[b, i, k]
-//        for b, i:     S_run[i] = S_run[i] * M_scale[b, i] + S_block[b, i]              (a scan; the first starts it)
+//        for b, i:     S_run[i] = S_run[i] * M_scale[b, i] + S_block[b, i]              (a scan; the first begins at 0)
 //        for b, i, d, k: O_block[b, i, d] += E_block[b, i, k] * v(i, d, b*n + k)
 //        for b, i, d:  O_run[i, d] = O_run[i, d] * M_scale[b, i] + O_block[b, i, d]     (likewise)
 //        for i, d:     O[i, d] = O_run[i, d] / S_run[i]
-// The states are corrected once a block. `merge` all but M_block at b: what a block of k needs
-// is then all that is ever stored. A row whose x are all -inf gives NaN, as before.
+// The states are corrected once a block. `merge` all but M_block at b: what a block of k needs is then all that is
+// ever stored. A row whose x are all -inf gives NaN, as before. Where P is select(isnan(q), 0, q) of the quotient q,
+// such a row gives 0: all of it is NaN, or nothing. The number of k may be an integer parameter's; of none, O is 0.
+// The bound is then that of the largest number.
 // Pattern: what comes before the product is read by nothing else; v may depend on all of the product's iterators.
-// Returns the eight blocks, the last with the product's name. Class: approximate; K additions each in sum and product,
-// and a few roundings for each of B blocks: at most 2K + 16 (B + 1) units.
+// Where all x of a block of k are -inf, what the block does leaves the states as they are (skip_hidden).
+// Returns the eight blocks, the last with the product's name; the others are noted to be part of it. Class:
+// approximate; K additions each in sum and product, and a few roundings for each of B blocks: at most 2K + 16 (B + 1)
+// units.
 
 #include <algorithm>
 

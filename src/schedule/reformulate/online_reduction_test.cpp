@@ -244,6 +244,29 @@ TEST(OnlineReduction, MaskedKeysAreNothing) {
   for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 1e-5) << i;
 }
 
+TEST(OnlineReduction, ARowWithoutSharesIsZeroWhereTheyAreGuarded) {
+  std::string text = attention("P[h, i, j]", "select(i == 1, -inf, X[h, i, j])");
+  const std::string share = "P[h, i, j] = E[h, i, j] / S[h, i]";
+  ASSERT_NE(text.find(share), std::string::npos);
+  const std::string quotient = "E[h, i, j] / S[h, i]";
+  text.replace(text.find(share), share.size(), "P[h, i, j] = select(isnan(" + quotient + "), 0.0, " + quotient + ")");
+  ASSERT_NE(text.find("max(M[h, i], "), std::string::npos);
+  for (const int64_t size : {2, 7}) {
+    auto s = schedule_from(text);
+    ASSERT_OK(reformulate(s, {s.block("O"), "online_reduction", {size}}));
+    for (const int64_t nan_of_keys : {int64_t{-1}, int64_t{32}}) {  // of the second head, all of whose rows read it
+      const std::vector<float> x = run_attention(s.original, 1, nan_of_keys),
+                               y = run_attention(s.func(), 1, nan_of_keys);
+      for (size_t i = 0; i < 30; ++i) {
+        EXPECT_NEAR(x[i], y[i], 1e-5) << i;
+        if (i / 5 % 3 == 1) {
+          EXPECT_EQ(y[i], 0) << i;
+        }
+      }
+    }
+  }
+}
+
 TEST(OnlineReduction, AttentionPassesNaNOnWithAnOrderedMaximum) {
   std::string text = attention();
   const std::string plain = "max(M[h, i], X[h, i, j])";

@@ -1,10 +1,12 @@
 #include "schedule/reformulate/online_states.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 
 #include "base/check.h"
+#include "ir/annotations.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
@@ -47,7 +49,7 @@ Result<Exponential> match_exponential(const Func& func, const BlockNode& scope, 
   const auto* highest = difference && difference->op == BinaryOp::kSub ? difference->b.as<LoadNode>() : nullptr;
   e.maximum = highest ? only_writer(func, scope, *highest) : nullptr;
   if (!e.maximum) return pattern_differs("what is added is not exp(x - M)");
-  FETTLE_TRY(e.m, match_reduction(func, *e.maximum));
+  FETTLE_TRY(e.m, match_reduction(func, *e.maximum, /*several=*/false, /*open=*/true));
   if (!is_maximum(e.m.combine->op)) return pattern_differs("M is no maximum");
   if (!e.m.update->buffer->dtype.is_float()) return pattern_differs("the maximum is not of floating-point numbers");
   e.x = difference->a;
@@ -96,10 +98,21 @@ struct Weighted {
   std::vector<IterVar> rows, own;      // iterators of the maximum; further ones of the product
   const StoreNode* update = nullptr;
   size_t reduce = 0;
+  bool zero_for_nan = false;  // a share that is no number counts as 0
 };
 
+// q, where the share is select(isnan(q), 0, q).
+std::optional<Expr> guarded_share(const Expr& share) {
+  const auto* choice = share.as<SelectNode>();
+  const auto* asked = choice ? choice->condition.as<CallNode>() : nullptr;
+  if (!asked || asked->name != "isnan" || !is_const_zero(choice->if_true) ||
+      !structural_equal(asked->args[0], choice->if_false))
+    return {};
+  return choice->if_false;
+}
+
 Result<Weighted> match_weighted(const Func& func, const BlockNode& scope, const BlockNode& block) {
-  FETTLE_TRY(const ReductionPattern p, match_reduction(func, block));
+  FETTLE_TRY(const ReductionPattern p, match_reduction(func, block, /*several=*/false, /*open=*/true));
   const auto* product = p.term.as<BinaryNode>();
   if (p.combine->op != BinaryOp::kAdd || !product || product->op != BinaryOp::kMul)
     return pattern_differs("the block is no sum of products");
@@ -115,6 +128,9 @@ Result<Weighted> match_weighted(const Func& func, const BlockNode& scope, const 
     const BlockNode* stored = nullptr;
     if (const auto* element = share.as<LoadNode>())
       share = stored_value(func, scope, *element, analyzer, &stored).value_or(share);
+    const auto inside = guarded_share(share);
+    w.zero_for_nan = inside.has_value();
+    share = inside.value_or(share);
     quotient = share.as<BinaryNode>();
     if (!quotient || quotient->op != BinaryOp::kDiv) continue;
     if (stored) w.gone.push_back(stored);
@@ -128,7 +144,7 @@ Result<Weighted> match_weighted(const Func& func, const BlockNode& scope, const 
   FETTLE_TRY(const VarMap to_maximum, iters_in_maximum(func, w.e, block, w.reduce));
 
   // The sum is of the same exponentials.
-  FETTLE_TRY(const ReductionPattern s, match_reduction(func, *w.sum));
+  FETTLE_TRY(const ReductionPattern s, match_reduction(func, *w.sum, /*several=*/false, /*open=*/true));
   if (s.combine->op != BinaryOp::kAdd) return pattern_differs("the divisor is no sum");
   FETTLE_TRY(const Exponential of_sum, match_exponential(func, scope, *w.sum, s.term));
   if (of_sum.maximum != w.e.maximum) return pattern_differs("numerator and divisor have different maxima");
@@ -167,14 +183,22 @@ using Iters = std::vector<IterVar>;
 // One step of the construction: blocks are added in program order.
 class States {
  public:
-  States(const Func& func, const Weighted& w, int64_t size) : func_(func), w_(w), size_(size) {
-    keys_ = *as_int(w.e.maximum->iters[w.e.m.reduce].extent);
-    blocks_ = -floordiv_int(-keys_, size);
+  States(const Func& func, const Weighted& w, std::string product, int64_t size)
+      : func_(func), w_(w), product_(std::move(product)), size_(size) {
+    keys_ = w.e.maximum->iters[w.e.m.reduce].extent;
+    Analyzer analyzer = analyzer_in(func, *w.e.maximum);
+    may_be_none_ = !analyzer.can_prove(lt(0, keys_));
+    blocks_ = analyzer.simplify(floordiv(keys_ + Expr(size - 1), Expr(size)));
+    is_whole_ = analyzer.can_prove(eq(blocks_ * Expr(size), keys_));
+    const auto most = static_cast<double>(analyzer.int_bounds(keys_).max);
+    error_bound_ = 2 * most + 16 * (std::ceil(most / static_cast<double>(size)) + 1);
     dtype_ = w.update->buffer->dtype;
   }
 
-  int64_t keys() const { return keys_; }
-  int64_t blocks() const { return blocks_; }
+  const Expr& keys() const { return keys_; }
+  const Expr& blocks() const { return blocks_; }
+  bool may_be_none() const { return may_be_none_; }
+  double error_bound() const { return error_bound_; }
   const std::vector<std::string>& names() const { return names_; }
 
   // Iterators of the rows, then of the product's own dimensions, all new; values[old] = new.
@@ -192,7 +216,7 @@ class States {
   IterVar within(IterKind kind) const { return {make_var("vk"), size_, kind, nullptr}; }
   // `of_key` where block `step`, element `within` is one, else `otherwise`.
   Expr guarded(const IterVar& step, const IterVar& within, const Expr& of_key, double otherwise) const {
-    if (blocks_ * size_ == keys_) return of_key;
+    if (is_whole_) return of_key;
     return select(call("likely", {lt(step.var * size_ + within.var, keys_)}, kBool), of_key,
                   constant(otherwise, dtype_));
   }
@@ -211,6 +235,7 @@ class States {
   void add(const std::string& name, const Iters& iters, const Stmt& init, const Stmt& body, bool takes_name = false) {
     auto fresh = make_ref<BlockNode>();
     fresh->name = takes_name ? name : unique_block_name(func_, name);
+    if (!takes_name) fresh->annotations.set(kPartOfKey, product_);
     fresh->iters = iters;
     fresh->init = init;
     fresh->body = body;
@@ -226,7 +251,11 @@ class States {
  private:
   const Func& func_;
   const Weighted& w_;
-  int64_t size_, keys_ = 0, blocks_ = 0;
+  std::string product_;
+  int64_t size_;
+  Expr keys_, blocks_;
+  bool may_be_none_ = false, is_whole_ = false;
+  double error_bound_ = 0;
   DType dtype_;
   std::vector<Buffer> allocated_;
   std::vector<Stmt> nests_;
@@ -253,7 +282,7 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
   const BlockNode* scope = enclosing_block(func, &block);
   if (!scope) return pattern_differs("the block is no sum");
   FETTLE_TRY(const Weighted w, match_weighted(func, *scope, block));
-  States make(func, w, block_size);
+  States make(func, w, block.name, block_size);
   const double lowest = -std::numeric_limits<double>::infinity();
   const auto maximum = [&](const Expr& a, const Expr& b) { return accumulated(w.e.m.combine->op, a, b); };
   const auto infinite = [&] { return constant(lowest, make.dtype()); };
@@ -264,7 +293,7 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
   Iters rows = make.rows(values);
   IterVar step = make.step(IterKind::kSpatial), within = make.within(IterKind::kReduce);
   make.bind_key(values, step, within);
-  const Buffer highest = make.buffer(of_max + "_block", Expr(make.blocks()), rows);
+  const Buffer highest = make.buffer(of_max + "_block", make.blocks(), rows);
   Expr at = load(highest, indices(step.var, rows));
   make.add(of_max + "_block", concatenated(concatenated(rows, {step}), {within}),
            store(highest, indices(step.var, rows), infinite()),
@@ -276,8 +305,8 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
   rows = make.rows(values);
   step = make.step(IterKind::kScan);
   const Buffer state_m = make.buffer(of_max + "_run", {}, rows);
-  const Buffer runs = make.buffer(of_max + "_runs", Expr(make.blocks()), rows);
-  const Buffer factors = make.buffer(of_max + "_scale", Expr(make.blocks()), rows);
+  const Buffer runs = make.buffer(of_max + "_runs", make.blocks(), rows);
+  const Buffer factors = make.buffer(of_max + "_scale", make.blocks(), rows);
   const std::vector<Expr> here = indices(Expr(step.var), rows);
   const Expr before = select(eq(step.var, 0), infinite(), load(state_m, indices({}, rows)));
   const Expr after = maximum(before, load(highest, here));
@@ -290,7 +319,7 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
   within = make.within(IterKind::kSpatial);
   make.bind_key(values, step, within);
   const std::string of_power = w.e.stored ? w.e.stored->name : of_sum + "_exp";
-  const Buffer powers = make.buffer(of_power + "_block", Expr(make.blocks()), rows, Expr(block_size));
+  const Buffer powers = make.buffer(of_power + "_block", make.blocks(), rows, Expr(block_size));
   make.add(
       of_power + "_block", concatenated(concatenated({step}, rows), {within}), nullptr,
       store(powers, indices(step.var, rows, within.var),
@@ -308,7 +337,7 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
     within = make.within(IterKind::kReduce);
     make.bind_key(here, step, within);
     const Iters only_rows(own_rows.begin(), own_rows.begin() + static_cast<std::ptrdiff_t>(w.rows.size()));
-    const Buffer parts = make.buffer(name + "_block", Expr(make.blocks()), own_rows);
+    const Buffer parts = make.buffer(name + "_block", make.blocks(), own_rows);
     Expr term = load(powers, indices(step.var, only_rows, within.var));
     if (product) term = make.guarded(step, within, term * substitute(w.value, here), 0);
     const std::vector<Expr> element = indices(step.var, own_rows);
@@ -322,10 +351,10 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
     Buffer& state = states[product];
     state = make.buffer(name + "_run", {}, all);
     const Expr part = load(parts, indices(step.var, all));
-    make.add(name + "_run", concatenated({step}, all), nullptr,
-             store(state, indices({}, all),
-                   select(eq(step.var, 0), part,
-                          load(state, indices({}, all)) * load(factors, indices(Expr(step.var), first)) + part)));
+    // What is read of this block stays outside of the selection: inside, nothing tells that there is a first block.
+    const Expr before = select(eq(step.var, 0), constant(0, make.dtype()),
+                               load(state, indices({}, all)) * load(factors, indices(Expr(step.var), first)));
+    make.add(name + "_run", concatenated({step}, all), nullptr, store(state, indices({}, all), before + part));
   }
 
   VarMap last;
@@ -350,16 +379,19 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
     for (const Region& write : b->writes) release.push_back(write.buffer.get());
     result.func = replace_in(result.func, find_block(result.func->body, b->name), nullptr);
   }
-  make.add(block.name, in_order, nullptr,
-           store(w.update->buffer, target, load(states[1], indices({}, all)) / load(states[0], indices({}, first))),
-           true);
+  const Expr total = load(states[0], indices({}, first));
+  Expr share = load(states[1], indices({}, all)) / total;
+  const Expr nothing = constant(0, make.dtype());
+  if (w.zero_for_nan) share = select(lt(nothing, total), share, nothing);
+  if (make.may_be_none()) share = select(lt(0, make.keys()), share, nothing);  // no states have begun
+  make.add(block.name, in_order, nullptr, store(w.update->buffer, target, share), true);
   const StmtNode* nest =
       anchor_of(*find_block(result.func->body, scope->name), find_block(result.func->body, block.name), {});
   result.func =
       edit_scope(result.func, scope->name,
                  {.anchor = nest, .replacement = make.nests(), .allocate = make.allocated(), .release = release});
   result.blocks = make.names();
-  result.error_bound = 2.0 * static_cast<double>(make.keys()) + 16.0 * static_cast<double>(make.blocks() + 1);
+  result.error_bound = make.error_bound();
   return result;
 }
 

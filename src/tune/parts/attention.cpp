@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "arith/linear.h"
+#include "ir/query.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/combiner.h"
 #include "schedule/dataflow/dataflow.h"
@@ -34,6 +37,25 @@ bool is_elementwise(const BlockStructure& block, const Buffer& from) {
   return true;
 }
 
+// Whether the maximum is of select(key <= query + …, x, -inf), keys as its reduce iterator counts them.
+bool hides_later_keys(const BlockNode& maximum, const Var& query) {
+  const auto key =
+      std::ranges::find_if(maximum.iters, [](const IterVar& iter) { return iter.kind == IterKind::kReduce; });
+  const auto row =
+      std::ranges::find_if(maximum.iters, [&](const IterVar& iter) { return iter.binding.get() == query.get(); });
+  if (key == maximum.iters.end() || row == maximum.iters.end()) return false;
+  return contains<SelectNode>(maximum.body, [&](const SelectNode& choice) {
+    const auto* other = choice.if_false.as<FloatImmNode>();
+    if (!other || !std::isinf(other->value)) return false;
+    return std::ranges::any_of(conjuncts(choice.condition), [&](const Expr& conjunct) {
+      const auto* compared = conjunct.as<BinaryNode>();
+      if (!compared || (compared->op != BinaryOp::kLe && compared->op != BinaryOp::kLt)) return false;
+      const LinearForm form = linear_form(compared->a - compared->b);
+      return form.coeff_of(key->var) > 0 && form.coeff_of(row->var) < 0;
+    });
+  });
+}
+
 }  // namespace
 
 std::optional<AttentionParts> attention_parts(const Func& func) {
@@ -42,7 +64,7 @@ std::optional<AttentionParts> attention_parts(const Func& func) {
   const BlockNode* of_maximum = nullptr;
   Buffer x;  // what the maximum is of
   for (const BlockNode* block : blocks_of(func.root())) {
-    auto structure = block_structure(func, *block);
+    auto structure = block_structure(func, *block, Extents::kOpen);
     if (!structure || product) return {};
     const auto combiner = match_combiner(func, *block);
     if (block->init && is_matrix_product(*structure)) {
@@ -66,8 +88,9 @@ std::optional<AttentionParts> attention_parts(const Func& func) {
   const auto scored = std::ranges::find(maximum->loads, x, &AccessPattern::buffer);
   if (scored == maximum->loads.end()) return {};
 
-  // Of the scores' dimensions one is reduced by the maximum: keys. One other is of one factor only: queries.
-  size_t n_reduce = 0, n_queries = 0;
+  // Of the scores' dimensions one is reduced by the maximum: keys. One other is of one factor only: queries. So are the
+  // heads of a group that shares keys, too: queries are the innermost.
+  size_t n_reduce = 0;
   std::vector<size_t> dims;   // of x, by the maximum's rows
   std::vector<Var> row_vars;  // the loops of these rows
   Var query_var;
@@ -82,7 +105,9 @@ std::optional<AttentionParts> attention_parts(const Func& func) {
       continue;
     }
     parts.key = static_cast<size_t>(dim);
-    parts.keys = maximum->extents[static_cast<size_t>(loop - maximum->vars.begin())];
+    const auto at = static_cast<size_t>(loop - maximum->vars.begin());
+    parts.keys = maximum->extents[at];
+    parts.open_keys = maximum->open[at];
     ++n_reduce;
   }
   if (n_reduce != 1 || dims.size() + 1 != scores->store.indices.size()) return {};
@@ -105,10 +130,10 @@ std::optional<AttentionParts> attention_parts(const Func& func) {
     parts.query_row = row;
     parts.query_of_q = static_cast<size_t>(dim);
     parts.queries = scores->extents[i];
+    parts.open_queries = scores->open[i];
     query_var = row_vars[row];
-    ++n_queries;
   }
-  if (n_queries != 1 || of_queries.buffer == of_keys.buffer) return {};
+  if (!query_var || of_queries.buffer == of_keys.buffer) return {};
   size_t query_loop = 0;
   while (maximum->vars[query_loop].get() != query_var.get()) ++query_loop;
   for (const AccessPattern& load : maximum->loads) {
@@ -116,19 +141,29 @@ std::optional<AttentionParts> attention_parts(const Func& func) {
     if (load.buffer == x || dim < 0 || load.strides[query_loop] == 0 || load.strides[query_loop] == 1) continue;
     parts.masks.push_back({load.buffer, static_cast<size_t>(dim)});
   }
+  parts.is_causal = hides_later_keys(*of_maximum, query_var);
   parts.rows = dims.size();
   parts.q = of_queries.buffer;
   size_t n_steps = 0, n_spatial = 0;
   for (size_t i = 0; i < scores->n_iters(); ++i)
-    if (scores->reduce[i]) parts.width = scores->extents[i], ++n_steps;
+    if (scores->reduce[i]) {
+      if (scores->open[i]) return {};
+      parts.width = scores->extents[i];
+      ++n_steps;
+    }
   for (size_t i = 0; i < product->n_iters(); ++i) n_spatial += product->reduce[i] ? 0 : 1;
   if (n_steps != 1 || n_spatial != dims.size() + 1) return {};
-  int64_t rows = 1, all = 1;
-  for (size_t i = 0; i < maximum->n_iters(); ++i)
-    if (!maximum->reduce[i]) rows *= maximum->extents[i];
-  for (size_t i = 0; i < product->n_iters(); ++i)
-    if (!product->reduce[i]) all *= product->extents[i];
-  parts.value_width = all / rows;
+  // What of the product no share moves along is an element of a value.
+  const auto shares = std::ranges::find_if(
+      product->loads, [&](const AccessPattern& load) { return !is_param(func, load.buffer.get()); });
+  if (shares == product->loads.end()) return {};
+  for (size_t i = 0; i < product->n_iters(); ++i) {
+    if (product->reduce[i] || shares->touches(i)) continue;
+    if (product->open[i]) return {};
+    parts.value_width = product->extents[i];
+  }
+  for (const BlockStructure* structure : {&*scores, &*product})
+    parts.any_open = parts.any_open || std::ranges::count(structure->open, true) > 0;
   return parts;
 }
 
@@ -139,9 +174,10 @@ std::vector<AttentionTile> attention_tiles(const AttentionParts& parts, const Ta
   if (parts.queries < lanes) return {};
   std::vector<int64_t> blocks;
   for (int64_t keys = std::min(preferences::kMostKeys, parts.keys); keys >= 1; --keys)
-    if (parts.keys % keys == 0 && (keys >= preferences::kFewestKeys || keys == parts.keys)) blocks.push_back(keys);
+    if (!parts.open_keys && parts.keys % keys == 0 && (keys >= preferences::kFewestKeys || keys == parts.keys))
+      blocks.push_back(keys);
   for (const int64_t keys : preferences::kKeys)
-    if (keys < parts.keys && parts.keys % keys != 0) blocks.push_back(keys);
+    if (parts.open_keys || (keys < parts.keys && parts.keys % keys != 0)) blocks.push_back(keys);
   std::vector<AttentionTile> tiles;
   for (const int64_t keys : blocks)
     for (int64_t vectors = 1; vectors <= preferences::kMostQueryVectors; ++vectors) {
@@ -165,7 +201,10 @@ std::vector<AttentionTile> attention_tiles(const AttentionParts& parts, const Ta
       tile.cost += preferences::kScaleCycles * static_cast<double>(parts.value_width + 4) / static_cast<double>(keys);
       const int64_t whole = (parts.queries + vectors * lanes - 1) / (vectors * lanes) * vectors * lanes;
       tile.cost *= static_cast<double>(whole) / static_cast<double>(parts.queries);
-      if (parts.keys % keys != 0) tile.cost *= preferences::kSurplusKeys;
+      if (parts.open_keys || parts.keys % keys != 0) tile.cost *= preferences::kSurplusKeys;
+      // Of blocks on the diagonal about half is hidden, and computed all the same.
+      if (parts.is_causal)
+        tile.cost *= 1 + static_cast<double>(keys + vectors * lanes) / static_cast<double>(parts.keys);
       // Scores, queries and outputs of a tile of queries pass for each block; keys and values come from farther away.
       const int64_t passing = (2 * keys + parts.width + parts.value_width) * vectors * lanes * bytes;
       if (passing > cache_bytes(target, 0)) tile.cost *= preferences::kBeyondFirstLevel;
@@ -186,7 +225,7 @@ struct Turn {
 };
 Result<Turn> turn_of(const Schedule& s, BlockRef copy, const Buffer& from) {
   FETTLE_TRY(const BlockNode* node, block_node(s, copy));
-  const auto structure = block_structure(s.func(), *node);
+  const auto structure = block_structure(s.func(), *node, Extents::kOpen);
   if (!structure) return fail(ErrorCode::E230, node->name + " is in no plain nest");
   const auto read = std::ranges::find(structure->loads, from, &AccessPattern::buffer);
   if (read == structure->loads.end()) return fail(ErrorCode::E230, node->name + " reads no " + from->name);
@@ -194,7 +233,7 @@ Result<Turn> turn_of(const Schedule& s, BlockRef copy, const Buffer& from) {
   for (size_t i = 0; i < structure->n_iters(); ++i) {
     const auto iter = std::ranges::find_if(
         node->iters, [&](const IterVar& v) { return v.binding.get() == structure->vars[i].get(); });
-    if (iter == node->iters.end() || structure->extents[i] == 1) continue;
+    if (iter == node->iters.end() || structure->is(i, 1)) continue;
     const auto number = static_cast<size_t>(iter - node->iters.begin());
     if (structure->store.strides[i] == 1) lane = number;
     if (read->strides[i] == 1) column = number;
@@ -426,6 +465,7 @@ Result<Loops> OnePass::build() {
   FETTLE_TRY_VOID(turn_over(out, turn_out));
   FETTLE_TRY(const Loops dividing, get_loops(s, {.block = inverse}));
   FETTLE_TRY_VOID(in_lanes(dividing.back()));
+  if (parts.is_causal && (parts.open_keys || tile.keys < parts.keys)) FETTLE_TRY_VOID(skip_hidden(s, {.loop = step}));
   return of_max.around;
 }
 
@@ -443,15 +483,15 @@ Result<Finished> attention_in_one_pass(Schedule& s, const Target& target, Decide
   }
   FETTLE_TRY(const size_t place, decider.pick_place(s, {"tile", std::move(names), 0, std::move(weights)}));
   OnePass pass{.s = s, .parts = parts, .tile = tiles[place], .lanes = lanes_of(target, parts.q->dtype)};
-  if (parts.queries % (pass.tile.vectors * pass.lanes) != 0) pass.tail = Tail::kPartition;
+  if (parts.open_queries || parts.queries % (pass.tile.vectors * pass.lanes) != 0) pass.tail = Tail::kPartition;
   FETTLE_TRY(const BlockRef last, get_block(s, {.name = parts.product}));
   FETTLE_TRY(const BlockNode* product, block_node(s, last));
-  const auto structure = block_structure(s.func(), *product);
+  const auto structure = block_structure(s.func(), *product, Extents::kOpen);
   if (!structure) return fail(ErrorCode::E230, parts.product + " is in no plain nest");
   const double ns = 2 * alone_ns(target, *structure);
   FETTLE_TRY(const Loops around, pass.build());
   FETTLE_TRY(const bool shared, worth_threads(s, decider, threads, ns));
-  if (shared) FETTLE_TRY_VOID(parallelize(s, around, {.threads = threads}));
+  if (shared) FETTLE_TRY_VOID(parallelize(s, around, {.threads = threads, .alone_ns = parts.any_open ? ns : 0}));
   Finished all;
   for (const BlockNode* block : blocks_of(s.func().root())) all.push_back(block->name);
   return all;

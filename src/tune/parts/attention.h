@@ -15,6 +15,8 @@
 //       the highest score so far, exponentials, and their sum      (lanes need nothing of each other)
 //       register tiles of what the block adds to O, and what O was, scaled     (elements of a value x queries)
 //     O of the tile, divided and turned back
+//
+// Where a mask hides the keys behind a query, the blocks end where no query of the tile sees more.
 
 #include <optional>
 #include <string>
@@ -27,7 +29,7 @@
 
 namespace fettle {
 
-/// Attention as a whole program. Its extents are constants.
+/// Attention as a whole program. Numbers of queries, keys and heads may be open: then they are what they typically are.
 struct AttentionParts {
   std::string scores, product;  // the blocks of both products
   size_t query = 0, key = 0;    // dimensions of the scores
@@ -39,9 +41,11 @@ struct AttentionParts {
     Buffer buffer;
     size_t query = 0;  // its dimension
   };
+  bool is_causal = false;         // its mask hides the keys from some place on, of which later queries see more
   std::vector<Mask> masks;        // what else the maximum reads of each query, which do not lie side by side
   int64_t queries = 1, keys = 1;  // of one head
   int64_t width = 1, value_width = 1;
+  bool open_queries = false, open_keys = false, any_open = false;
 };
 /// The parts, where the program has two products with a softmax between them and nothing else. online_reduction has the
 /// last word.

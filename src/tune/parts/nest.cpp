@@ -94,9 +94,22 @@ Result<> in_lanes_of_states(Making& m, BlockRef ref, const BlockNode& block, con
   return m.in_parallel(order);
 }
 
-// Where memory decides what is read (rows that are gathered): lanes along what is written, if its last loop is that.
+// The one store of a block, under names and conditions of its own.
+const StoreNode* guarded_store(const BlockNode& block) {
+  for (const Stmt* s = &block.body;;) {
+    if (const auto* n = s->as<LetNode>())
+      s = &n->body;
+    else if (const auto* n = s->as<IfNode>(); n && !n->else_body)
+      s = &n->then_body;
+    else
+      return s->as<StoreNode>();
+  }
+}
+
+// Where memory decides what is read or written (rows that are gathered, or scattered): lanes along what is written, if
+// its last loop is that.
 Result<> in_lanes_of_last(Making& m, const BlockNode& block, const Loops& loops) {
-  const StoreNode* store = single_store(block);
+  const StoreNode* store = guarded_store(block);
   if (!store || block.init || loops.size() < 2) return fail(ErrorCode::E230, block.name + " has no loop for lanes");
   Schedule& s = m.s;
   const int64_t lanes = m.lanes(store->buffer->dtype);
@@ -194,10 +207,14 @@ Result<> in_straight_runs(Making& m, const BlockStructure& block, const std::vec
 
 // Steps, innermost, that write over states element by element.
 bool writes_over_states(const BlockNode& block, const Var& innermost) {
-  const auto steps = std::ranges::find(block.iters, innermost.get(), [](const IterVar& i) { return i.binding.get(); });
-  return steps != block.iters.end() && steps->kind == IterKind::kScan &&
-         std::ranges::any_of(block.writes, [&](const Region& write) {
-           return std::ranges::any_of(block.reads, [&](const Region& read) { return read.buffer == write.buffer; });
+  const auto is_steps = [&](const IterVar& iter) { return iter.binding.get() == innermost.get(); };
+  for (const IterVar& iter : block.iters)
+    if (iter.kind != (is_steps(iter) ? IterKind::kScan : IterKind::kSpatial)) return false;
+  const auto is_own = [&](const Range& range) {
+    return is_one(range.extent) && (range.min.kind() == ExprKind::kVar || as_int(range.min));
+  };
+  return std::ranges::any_of(block.iters, is_steps) && std::ranges::any_of(block.writes, [&](const Region& write) {
+           return read_region(block, write.buffer.get()) && std::ranges::all_of(write.ranges, is_own);
          });
 }
 
@@ -265,7 +282,7 @@ Result<> without_structure(Making& m, BlockRef ref, const BlockNode& block, cons
   if (writes_over_states(block, innermost)) {
     if (in_lanes_of_steps(m, ref, block, loops)) return {};
     m.s = start;
-    return {};
+    m.finished = finished;
   }
   const bool has_states = block.init && !single_store(block);
   if (has_states ? in_lanes_of_states(m, ref, block, loops) : in_lanes_of_last(m, block, loops)) return {};

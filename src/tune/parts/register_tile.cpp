@@ -79,6 +79,7 @@ struct Tiling {
   Result<> tile_loops(bool padded, BlockRef back);
   bool guards_rows(size_t iter) const;
   bool guards_lanes(size_t iter) const;
+  bool guards_open_image(size_t iter) const;
   bool is_unrolled(size_t iter) const;
   bool ends_in_channels() const;
   Result<> order_taps();
@@ -211,12 +212,26 @@ bool Tiling::guards_lanes(size_t iter) const {
   });
 }
 
+// Small windows whose rows have vectors of their own, in an image of open height: all taps lie inside, but at its
+// border. (In one of known height a tile may have several image rows.)
+bool Tiling::guards_open_image(size_t iter) const {
+  int64_t taps = 1;
+  for (size_t i : roles.reduce) taps *= extent(i);
+  if (!structure.multiplies_two_loads || !roles.row || taps > preferences::kFewTaps) return false;
+  return std::ranges::any_of(roles.vector_loads, [&](size_t l) {
+    const AccessPattern& load = structure.loads[l];
+    return load.guarded && load.touches(*roles.row) && std::ranges::any_of(roles.outside, [&](size_t i) {
+             return is_open(i) && load.shares_dimension(var(iter), var(i));
+           });
+  });
+}
+
 bool Tiling::is_unrolled(size_t iter) const {
   if (iter == unrolled_channels) return true;
   if (is_open(iter) || extent(iter) <= 1 || extent(iter) > preferences::kMostTaps) return false;
   const bool shares_rows = (roles.row && is_tap(iter, *roles.row)) ||
                            (roles.second_row && choice.tile.second_rows > 1 && is_tap(iter, *roles.second_row));
-  return guards_rows(iter) || shares_rows || guards_lanes(iter);
+  return guards_rows(iter) || shares_rows || guards_lanes(iter) || guards_open_image(iter);
 }
 
 // The innermost loop of a convolution's reduction is one over channels, inside of which taps could be unrolled.

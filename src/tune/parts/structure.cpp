@@ -1,6 +1,7 @@
 #include "tune/parts/structure.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "arith/analyzer.h"
 #include "arith/linear.h"
@@ -135,7 +136,7 @@ std::vector<Phase> phases_of(const BlockStructure& block) {
           factor = *divisor;
           return false;
         });
-    if (fits && factor > 1 && !block.open[i] && block.extents[i] % factor == 0) phases.push_back({i, factor});
+    if (fits && factor > 1 && block.divisors[i] % factor == 0) phases.push_back({i, factor});
   }
   return phases;
 }
@@ -170,6 +171,8 @@ std::optional<BlockStructure> block_structure(const Func& func, const BlockNode&
     structure.vars.push_back(loop->var);
     structure.extents.push_back(extent.value);
     structure.open.push_back(!extent.constant);
+    const Modular multiples = analyzer.modular(loop->extent);
+    structure.divisors.push_back(std::gcd(multiples.coeff, multiples.base));
     analyzer.bind(loop->var, loop->min, loop->extent);
   }
   structure.reduce.assign(structure.vars.size(), false);

@@ -34,6 +34,7 @@ struct BlockStructure {
   std::vector<Var> vars;             // of the loops, outermost first
   std::vector<int64_t> extents;      // of the iterators
   std::vector<bool> open;            // an extent that is no constant, but what it typically is (extent.h)
+  std::vector<int64_t> divisors;     // the largest number that is known to divide an extent; 0: it is always 0
   std::vector<bool> reduce;          // an iterator of the reduction
   std::vector<AccessPattern> loads;  // distinct; what the block itself writes is left out
   AccessPattern store;

@@ -20,7 +20,7 @@ using Loops = std::vector<LoopRef>;
 constexpr int64_t kTaps = 3, kFewChannels = 16, kFewPixels = 4;
 
 bool may_pay(const Func& func, const BlockNode& block) {
-  const auto structure = block_structure(func, block);
+  const auto structure = block_structure(func, block, Extents::kOpen);
   if (!structure || !structure->multiplies_two_loads || structure->loads.size() != 2) return false;
   if (!structure->store.buffer->dtype.is_float() || structure->store.buffer->dtype.bits != 32) return false;
   const bool first = is_constant(func, structure->loads[0].buffer);
@@ -34,14 +34,14 @@ bool may_pay(const Func& func, const BlockNode& block) {
     const Var& var = structure->vars[i];
     if (structure->reduce[i]) {
       if (data.dimension_of(var) == static_cast<int>(rank) - 1 && weights.touches(i)) {
-        if (structure->extents[i] < kFewChannels) return false;
+        if (structure->open[i] || structure->extents[i] < kFewChannels) return false;
         ++n_channels;
-      } else if (structure->extents[i] != kTaps) {
+      } else if (!structure->is(i, kTaps)) {
         return false;
       }
       continue;
     }
-    if (structure->extents[i] == 1) continue;  // of one image
+    if (structure->is(i, 1)) continue;  // of one image
     const int dimension = structure->store.dimension_of(var);
     if (dimension < 0) return false;
     const bool slides = std::ranges::any_of(structure->vars, [&](const Var& other) {
@@ -126,8 +126,9 @@ Result<Loops> Transforms::pixels(std::optional<IntRef> height, Loops& around) co
   FETTLE_TRY(const size_t w_loop, loop_over(parts.width));
   FETTLE_TRY(const size_t o_loop, loop_over(structure.store.indices.size() - 1));
   const int64_t rows = (structure.extents[h_loop] + m - 1) / m;  // of tiles
-  FETTLE_TRY(const Loops h,
-             split(s, {.loop = loops[h_loop], .factors = {kInfer, height.value_or(rows), m}, .tail = Tail::kMask}));
+  std::vector<IntRef> factors = {kInfer, height.value_or(rows), m};
+  if (!height && structure.open[h_loop]) factors = {1, kInfer, m};
+  FETTLE_TRY(const Loops h, split(s, {.loop = loops[h_loop], .factors = factors, .tail = Tail::kMask}));
   FETTLE_TRY(const Loops w, split(s, {.loop = loops[w_loop], .factors = {kInfer, m}, .tail = Tail::kMask}));
   FETTLE_TRY(const Loops o, split(s, {.loop = loops[o_loop], .factors = {kInfer, lanes}, .tail = Tail::kMask}));
   for (size_t i = 0; i < loops.size(); ++i)
@@ -184,7 +185,7 @@ Result<Transforms> Transforms::of(Schedule& s, const Target& target, const Winog
   const BlockNode* last = last_block(func, parts);
   if (!last) return fail(ErrorCode::E230, parts.columns + " is not read by one block");
   transforms.last = last->name;
-  const auto structure = block_structure(func, *last);
+  const auto structure = block_structure(func, *last, Extents::kOpen);
   if (!structure) return fail(ErrorCode::E230, transforms.last + " has other loops");
   transforms.structure = *structure;
   transforms.threads = target.has_threads();
@@ -234,11 +235,12 @@ std::optional<WinogradParts> winograd_parts(const Func& func, std::string_view c
 
 std::vector<int64_t> winograd_strips(const Func& func, const WinogradParts& parts) {
   const BlockNode* last = last_block(func, parts);
-  const auto structure = last ? block_structure(func, *last) : std::nullopt;
+  const auto structure = last ? block_structure(func, *last, Extents::kOpen) : std::nullopt;
   std::vector<int64_t> heights;
   for (size_t i = 0; structure && i < structure->n_iters(); ++i) {
     if (structure->store.dimension_of(structure->vars[i]) != static_cast<int>(parts.height)) continue;
     const int64_t rows = (structure->extents[i] + parts.outputs - 1) / parts.outputs;
+    if (structure->open[i]) return {1};  // what divides any number of rows
     for (int64_t height = 1; height < rows; ++height)
       if (rows % height == 0) heights.push_back(height);
   }

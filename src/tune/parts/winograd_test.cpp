@@ -5,12 +5,11 @@
 #include "schedule/reformulation.h"
 #include "schedule/testing.h"
 #include "tune/parts/auto_inline.h"
+#include "tune/space/open_workloads.h"
 #include "tune/space/test_workloads.h"
 
 namespace fettle {
 namespace {
-
-using testing::schedule_from;
 
 const Target& avx512() {
   static const Target target = parse_target("x86-64-avx512").value();
@@ -49,28 +48,41 @@ TEST(WinogradParts, AreNotInlined) {
 }
 
 TEST(OpenExtents, Winograd) {
-  auto s = schedule_from(R"(
-func conv(X: f32[n, 10, 10, 16], W: f32[3, 3, 16, 16] constant, O: f32[n, 8, 8, 16] output, n: i64 in 1..4):
-  for b in n:
-    for h in 8:
-      for w in 8:
-        for o in 16:
-          for r in 3:
-            for q in 3:
-              for c in 16:
-                block O(vb: spatial[n] = b, vh: spatial[8] = h, vw: spatial[8] = w, vo: spatial[16] = o, vr: reduce[3] = r, vq: reduce[3] = q, vc: reduce[16] = c):
-                  reads X[vb, vh + vr, vw + vq, vc], W[vr, vq, vc, vo]
-                  writes O[vb, vh, vw, vo]
-                  init:
-                    O[vb, vh, vw, vo] = 0.0
-                  O[vb, vh, vw, vo] = O[vb, vh, vw, vo] + X[vb, vh + vr, vw + vq, vc] * W[vr, vq, vc, vo]
-)");
-  EXPECT_FALSE(winograd_convolution(s.func()));
-  const auto parts = replace_by_winograd(s, "O", 2);
-  ASSERT_OK(parts);
-  const auto placed = place_transforms(s, avx512(), *parts, std::nullopt);
-  ASSERT_TRUE(testing::fails_with(placed, ErrorCode::E230));
-  EXPECT_NE(placed.error().to_string().find("O has other loops"), std::string::npos);
+  const std::vector<IntParam> sizes = {testing::size("n", 0, 4), testing::size("h", 1, 64), testing::size("w", 1, 64)};
+  const Func open = testing::open_conv(
+      {.n = sizes[0].var, .h = sizes[1].var, .w = sizes[2].var, .ic = 16, .oc = 16, .relu = false}, sizes);
+  for (const bool in_strips : {false, true}) {
+    Schedule s(open);
+    ASSERT_EQ(winograd_convolution(s.func()), "O");
+    const auto parts = replace_by_winograd(s, "O", 2);
+    ASSERT_OK(parts);
+    // One row of tiles divides any number of them.
+    EXPECT_EQ(winograd_strips(s.func(), *parts), std::vector<int64_t>{1});
+    PreferringDecider decider;
+    ASSERT_OK(auto_inline(s, avx512(), decider));
+    const auto placed = place_transforms(s, avx512(), *parts, in_strips ? std::optional<IntRef>(1) : std::nullopt);
+    ASSERT_OK(placed);
+    EXPECT_EQ(placed->around.size(), in_strips ? 2 : 0);
+    EXPECT_EQ(placed->outputs.size(), 5);
+  }
+}
+
+// Channels are counted when the program is compiled.
+TEST(OpenExtents, WinogradOfOpenChannelsIsNone) {
+  const std::vector<IntParam> sizes = {testing::size("c", 16, 64)};
+  const te::Tensor x = te::placeholder({1, 10, 10, sizes[0].var}, kF32, "X"),
+                   w = te::placeholder({3, 3, sizes[0].var, 16}, kF32, "W");
+  const te::ReduceAxis kh = te::reduce_axis(3, "kh"), kw = te::reduce_axis(3, "kw"),
+                       c = te::reduce_axis(sizes[0].var, "c");
+  const te::Tensor o = te::compute(
+      {1, 8, 8, 16},
+      [&](const std::vector<Var>& i) {
+        return te::sum(x(Expr(i[0]), i[1] + kh, i[2] + kw, Expr(c)) * w(Expr(kh), Expr(kw), Expr(c), Expr(i[3])),
+                       {kh, kw, c});
+      },
+      "O");
+  EXPECT_FALSE(winograd_convolution(te::create_func(
+      "conv", {x, w}, {o}, {.input_kinds = {ParamKind::kInput, ParamKind::kConstant}, .int_params = sizes})));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -150,6 +151,56 @@ inline Func open_softmax(std::vector<Expr> shape, const std::vector<IntParam>& i
       te::compute(rows, [&](const std::vector<Var>& i) { return te::sum(e.at(in_row(i, l)), {l}); }, "S");
   const te::Tensor y = te::compute(shape, [&](const std::vector<Var>& i) { return e(i) / s.at(row_of(i)); }, "Y");
   return te::create_func("softmax", {x}, {y}, {.int_params = ints});
+}
+
+/// [heads, queries, width] of queries; `group` heads share keys and values. Query i sees keys up to `before` + i, where
+/// there is `before`.
+struct OpenAttention {
+  Expr heads = 2, queries, keys;
+  int64_t width = 8, value_width = 12, group = 1;
+  Expr before = {};
+};
+inline Func open_attention(const OpenAttention& p, const std::vector<IntParam>& ints) {
+  using Indices = std::vector<Expr>;
+  const auto of_heads = [&](Indices heads, const Indices& more) {
+    if (p.group == 1) heads.resize(1);
+    heads.insert(heads.end(), more.begin(), more.end());
+    return heads;
+  };
+  const Indices heads = {p.heads, p.group};
+  const size_t n = p.group == 1 ? 1 : 2;
+  const te::Tensor q = te::placeholder(of_heads(heads, {p.queries, p.width}), kF32, "Q"),
+                   k = te::placeholder({p.heads, p.keys, p.width}, kF32, "K"),
+                   v = te::placeholder({p.heads, p.keys, p.value_width}, kF32, "V");
+  const te::ReduceAxis d = te::reduce_axis(p.width, "d"), l = te::reduce_axis(p.keys, "l"),
+                       m = te::reduce_axis(p.keys, "m"), j = te::reduce_axis(p.keys, "j");
+  const Indices rows = of_heads(heads, {p.queries}), all = of_heads(heads, {p.queries, p.keys});
+  const auto row = [&](const std::vector<Var>& i) {
+    return Indices(i.begin(), i.begin() + static_cast<std::ptrdiff_t>(n) + 1);
+  };
+  const auto element = [&](const std::vector<Var>& i, const Expr& at) {
+    Indices indices = row(i);
+    indices.push_back(at);
+    return indices;
+  };
+  const te::Tensor x = te::compute(
+      all, [&](const std::vector<Var>& i) { return te::sum(q(element(i, d)) * k(i[0], i[n + 1], d), {d}); }, "X");
+  const auto score = [&](const std::vector<Var>& i, const Expr& key) {
+    const Expr scaled = x(element(i, key)) * float_imm(0.25);
+    const Expr hidden = constant(-std::numeric_limits<double>::infinity(), kF32);
+    return p.before ? select(le(key, i[n] + p.before), scaled, hidden) : scaled;
+  };
+  const te::Tensor highest =
+      te::compute(rows, [&](const std::vector<Var>& i) { return te::max(score(i, l), {l}); }, "M");
+  const te::Tensor e = te::compute(
+      all, [&](const std::vector<Var>& i) { return call("exp", {score(i, i[n + 1]) - highest(row(i))}, kF32); }, "E");
+  const te::Tensor s =
+      te::compute(rows, [&](const std::vector<Var>& i) { return te::sum(e(element(i, m)), {m}); }, "S");
+  const te::Tensor w = te::compute(all, [&](const std::vector<Var>& i) { return e(i) / s(row(i)); }, "W");
+  const te::Tensor o = te::compute(
+      of_heads(heads, {p.queries, p.value_width}),
+      [&](const std::vector<Var>& i) { return te::sum(w(element(i, j)) * v(i[0], j, i[n + 1]), {j}); }, "O");
+  return te::create_func("attention", {q, k, v}, {o}, {.int_params = ints});
 }
 
 inline Func open_layer_norm(std::vector<Expr> shape, const std::vector<IntParam>& ints) {
@@ -313,6 +364,23 @@ inline Func open_resize(const Expr& h, const Expr& w, int64_t channels, const st
       {h * 2, w * 2, channels},
       [&](const std::vector<Var>& i) { return x(floordiv(Expr(i[0]), 2), floordiv(Expr(i[1]), 2), Expr(i[2])); }, "Y");
   return te::create_func("resize", {x}, {y}, {.int_params = ints});
+}
+
+/// A transposed convolution of stride 2 whose windows do not overlap.
+inline Func open_conv_transpose(const Expr& n, const Expr& h, const Expr& w, int64_t ic, int64_t oc,
+                                const std::vector<IntParam>& ints) {
+  const te::Tensor x = te::placeholder({n, h, w, ic}, kF32, "X"), weights = te::placeholder({ic, oc, 2, 2}, kF32, "W");
+  const te::ReduceAxis c = te::reduce_axis(ic, "ic");
+  const te::Tensor y = te::compute(
+      {n, h * 2, w * 2, oc},
+      [&](const std::vector<Var>& i) {
+        return te::sum(x(Expr(i[0]), floordiv(Expr(i[1]), 2), floordiv(Expr(i[2]), 2), Expr(c)) *
+                           weights(Expr(c), Expr(i[3]), floormod(Expr(i[1]), 2), floormod(Expr(i[2]), 2)),
+                       {c});
+      },
+      "Y");
+  return te::create_func("conv_transpose", {x, weights}, {y},
+                         {.input_kinds = {ParamKind::kInput, ParamKind::kConstant}, .int_params = ints});
 }
 
 }  // namespace fettle::testing

@@ -13,6 +13,7 @@
 #include "measure/guarded_buffer.h"
 #include "measure/loaded_kernel.h"
 #include "schedule/dataflow/dataflow.h"
+#include "schedule/reformulation.h"
 #include "schedule/testing.h"
 #include "tune/parts/loops.h"
 #include "tune/parts/tile_steps.h"
@@ -61,6 +62,8 @@ std::vector<OpenWorkload> workloads() {
     return OpenProduct{.batch = {s[1]}, .m = s[0], .n = 20, .k = 12, .constant_b = true, .epilogue = true};
   });
   product("columns", n0(), [](const Sizes& s) { return OpenProduct{.m = 20, .n = s[0], .k = 24}; });
+  product("columns_of_many", {size("n", 0, 128, 1, 128)},
+          [](const Sizes& s) { return OpenProduct{.m = 20, .n = s[0], .k = 24, .epilogue = true}; });
   product("columns_epilogue", n0(),
           [](const Sizes& s) { return OpenProduct{.m = 20, .n = s[0], .k = 24, .epilogue = true}; });
   product("columns_transposed", n0(),
@@ -71,6 +74,9 @@ std::vector<OpenWorkload> workloads() {
   product("all", nm(), [](const Sizes& s) { return OpenProduct{.m = s[0], .n = s[1], .k = s[0]}; });
   product("all_transposed", nm(),
           [](const Sizes& s) { return OpenProduct{.m = s[0], .n = s[1], .k = s[0], .transpose_b = true}; });
+  product("scores_of_many", {size("n", 0, 128, 1, 128)}, [](const Sizes& s) {
+    return OpenProduct{.batch = {3}, .m = s[0], .n = s[0], .k = 16, .scale = float_imm(0.25)};
+  });
   product("scores", n0(), [](const Sizes& s) {
     return OpenProduct{.batch = {3}, .m = s[0], .n = s[0], .k = 16, .scale = float_imm(0.25)};
   });
@@ -109,6 +115,8 @@ std::vector<OpenWorkload> workloads() {
       [](const Sizes& s, const Ints& i) { return open_reduction({2, s[0], s[1], 20}, {1, 2}, false, i); });
   add("global_pool_first", image(),
       [](const Sizes& s, const Ints& i) { return open_reduction({2, 5, s[0], s[1]}, {2, 3}, false, i); });
+  add("conv_transpose", {size("n", 0, 2), size("h", 1, 17), size("w", 1, 17)},
+      [](const Sizes& s, const Ints& i) { return open_conv_transpose(s[0], s[1], s[2], 8, 20, i); });
   // --- rows
   const double kClose = 1e-5;
   add("softmax", nm(), [](const Sizes& s, const Ints& i) { return open_softmax({s[0], s[1]}, i); }, kClose);
@@ -120,6 +128,29 @@ std::vector<OpenWorkload> workloads() {
   add(
       "layer_norm_axis", {size("n", 1, 128), size("m", 1, 128)},
       [](const Sizes& s, const Ints& i) { return open_layer_norm({s[0], s[1]}, i); }, kClose);
+  // --- attention, in one pass: of 300 keys, typically
+  const auto nk = [] { return std::vector{size("n", 0, 512, 1, 64), size("k", 0, 512, 1, 300)}; };
+  add(
+      "attention", nk(),
+      [](const Sizes& s, const Ints& i) { return open_attention({.queries = s[0], .keys = s[1]}, i); }, kClose);
+  add(
+      "attention_heads", {size("h", 0, 128, 1, 4)},
+      [](const Sizes& s, const Ints& i) {
+        return open_attention({.heads = s[0], .queries = 33, .keys = 300, .width = 5}, i);
+      },
+      kClose);
+  add(
+      "attention_causal", nk(),
+      [](const Sizes& s, const Ints& i) {
+        return open_attention({.queries = s[0], .keys = s[1], .group = 2, .before = Expr(0)}, i);
+      },
+      kClose);
+  add(
+      "attention_with_past", nk(),
+      [](const Sizes& s, const Ints& i) {
+        return open_attention({.queries = s[0], .keys = s[0] + s[1], .before = s[1]}, i);
+      },
+      kClose);
   // --- reductions
   add("sum_of_rows", nm(), [](const Sizes& s, const Ints& i) { return open_reduction({s[0], s[1]}, {1}, false, i); });
   add("sum_of_columns", nm(),
@@ -296,6 +327,46 @@ std::string print(const std::vector<int64_t>& values) {
   return text;
 }
 
+// Both tiles of Winograd's, over the whole image and in strips: on one thread and on two.
+TEST(OpenWinograd, AgreesWithTheInterpreter) {
+  const OpenWorkload workload = {.name = "winograd",
+                                 .sizes = {size("n", 0, 2), size("h", 1, 17), size("w", 1, 17)},
+                                 .make =
+                                     [](const Sizes& s, const Ints& ints) {
+                                       return testing::open_conv({.n = s[0], .h = s[1], .w = s[2], .ic = 16, .oc = 18},
+                                                                 ints);
+                                     },
+                                 .tolerance = 1e-4};
+  const Func func = workload.open(), written = with_identities(func);
+  const auto target = std::make_shared<const Target>(parse_target("x86-64-avx2").value());
+  for (const char* outputs : {"2", "4"})
+    for (const char* strip : {"0", "1"}) {
+      const DecisionMap decisions = {{"winograd/O/outputs", outputs}, {"winograd/O/strip", strip}};
+      const int threads = *strip == '1' ? 2 : 1;
+      const auto s =
+          rule_space().generate(func, target, threads, uint64_t{3}, std::make_shared<const DecisionMap>(decisions));
+      ASSERT_OK(s);
+      EXPECT_GT(error_bound_of(s->func()), 200);  // it is Winograd's
+      const auto kernel = Compiled::make(s->func(), *target, threads, false);
+      ASSERT_OK(kernel) << to_text(s->func());
+      for (const std::vector<int64_t>& values : values_of(workload))
+        ASSERT_TRUE(
+            agrees(workload, written, s->func(), values, [&](auto args, auto ints) { return kernel->run(args, ints); }))
+            << outputs << ", " << strip << ": " << print(values);
+    }
+}
+
+TEST(OpenWinograd, IsTheDefaultWhereItPays) {
+  const std::vector<IntParam> sizes = {size("h", 1, 256, 1, 56), size("w", 1, 256, 1, 56)};
+  const Func func = testing::open_conv({.h = sizes[0].var, .w = sizes[1].var, .ic = 64, .oc = 64}, sizes);
+  const auto target = std::make_shared<const Target>(parse_target("x86-64-avx512").value());
+  const auto any = default_schedule(func, target, 1), exact = default_schedule(func, target, 1, nullptr, 0);
+  ASSERT_OK(any);
+  ASSERT_OK(exact);
+  EXPECT_GT(error_bound_of(any->func()), 200);
+  EXPECT_EQ(error_bound_of(exact->func()), 0);
+}
+
 TEST_P(OpenDefaults, AgreeWithTheInterpreter) {
   const OpenWorkload& workload = GetParam();
   const Func func = workload.open(), written = with_identities(func);
@@ -308,6 +379,8 @@ TEST_P(OpenDefaults, AgreeWithTheInterpreter) {
     ASSERT_OK(s);
     EXPECT_OK(verify(s->func(), *target));
     EXPECT_NE(to_text(s->func()).find("vectorized"), std::string::npos) << to_text(s->func());
+    const bool one_pass = to_text(s->trace()).find("online_reduction") != std::string::npos;
+    EXPECT_EQ(one_pass, workload.name.starts_with("attention")) << to_text(s->trace());
     const auto kernel = Compiled::make(s->func(), *target, threads, false);
     ASSERT_OK(kernel) << to_text(s->func());
     for (const std::vector<int64_t>& values : values_of(workload)) {

@@ -1,8 +1,11 @@
 #include "tune/parts/attention.h"
 
+#include <functional>
 #include <limits>
 
+#include "ir/query.h"
 #include "schedule/reformulation.h"
+#include "tune/space/open_workloads.h"
 #include "tune/space/space.h"
 #include "tune/space/test_workloads.h"
 #include "tune/space/testing.h"
@@ -20,6 +23,8 @@ struct Problem {
   int64_t heads = 2, queries = 33, keys = 50, width = 8, value_width = 12;
   Mask mask = Mask::kNone;
   int64_t group = 1;           // heads that share keys and values
+  bool grouped = false;        // [heads / group, group] instead of [heads]
+  int64_t seen_before = 0;     // of a causal mask: keys before those of the queries
   bool heads_inside = false;   // [tokens, heads, width], as models split them
   bool keys_are_rows = false;  // the softmax is along queries
   bool reads_scores = false;   // the output adds what the softmax is of
@@ -27,70 +32,87 @@ struct Problem {
 };
 
 Func attention(const Problem& p) {
-  const auto shape = [&](int64_t heads, int64_t tokens, int64_t width) -> std::vector<Expr> {
-    if (p.heads_inside) return {tokens, heads, width};
-    return {heads, tokens, width};
+  using Indices = std::vector<Expr>;
+  const auto joined = [](Indices list, const Indices& more) {
+    list.insert(list.end(), more.begin(), more.end());
+    return list;
   };
-  const auto at = [&](const Expr& head, const Expr& token, const Expr& element) -> std::vector<Expr> {
-    if (p.heads_inside) return {token, head, element};
-    return {head, token, element};
+  const auto at = [&](const Indices& heads, const Expr& token, const Expr& element) {
+    return p.heads_inside ? joined(joined({token}, heads), {element}) : joined(heads, {token, element});
   };
   const int64_t groups = p.heads / p.group;
-  const te::Tensor q = te::placeholder(shape(p.heads, p.queries, p.width), kF32, "Q"),
-                   k = te::placeholder(shape(groups, p.keys, p.width), kF32, "K"),
-                   v = te::placeholder(shape(groups, p.keys, p.value_width), kF32, "V"),
+  const Indices all = p.grouped ? Indices{groups, p.group} : Indices{p.heads};
+  const size_t n = all.size();
+  // Of the heads of queries: those of keys.
+  const auto shared = [&](const Indices& heads) {
+    return Indices{p.grouped ? heads[0] : floordiv(heads[0], Expr(p.group))};
+  };
+  const te::Tensor q = te::placeholder(at(all, p.queries, p.width), kF32, "Q"),
+                   k = te::placeholder(at({groups}, p.keys, p.width), kF32, "K"),
+                   v = te::placeholder(at({groups}, p.keys, p.value_width), kF32, "V"),
                    a = te::placeholder({p.queries, p.keys}, kF32, "A");
   const Expr scale = constant(0.25, kF32), nothing = constant(-std::numeric_limits<double>::infinity(), kF32);
+  const auto heads_of = [&](const std::vector<Var>& i, size_t first = 0) {
+    const auto begin = i.begin() + static_cast<std::ptrdiff_t>(first);
+    return Indices(begin, begin + static_cast<std::ptrdiff_t>(n));
+  };
   const te::ReduceAxis d = te::reduce_axis(p.width, "d");
   const te::Tensor x = te::compute(
-      {p.heads, p.queries, p.keys},
+      joined(all, {p.queries, p.keys}),
       [&](const std::vector<Var>& i) {
-        return te::sum(q(at(i[0], i[1], d)) * k(at(floordiv(i[0], p.group), i[2], d)), {d});
+        return te::sum(q(at(heads_of(i), i[n], d)) * k(at(shared(heads_of(i)), i[n + 1], d)), {d});
       },
       "X");
-  const auto masked = [&](const Expr& head, const Expr& query, const Expr& of_key) {
-    const Expr scaled = x(head, query, of_key) * scale;
+  const auto masked = [&](const Indices& heads, const Expr& query, const Expr& of_key) {
+    const Expr scaled = x(joined(heads, {query, of_key})) * scale;
     if (p.mask == Mask::kOfKeys) return scaled + a(0, of_key);
     if (p.mask == Mask::kOfBoth) return scaled + a(query, of_key);
-    if (p.mask == Mask::kCausal) return select(le(of_key, query), scaled, nothing);
+    if (p.mask == Mask::kCausal) return select(le(of_key, query + Expr(p.seen_before)), scaled, nothing);
     return scaled;
   };
-  const te::Tensor stored =
-      te::compute(x.shape(), [&](const std::vector<Var>& i) { return te::Body(masked(i[0], i[1], i[2])); }, "B");
-  const auto b = [&](const Expr& head, const Expr& query, const Expr& of_key) {
-    return p.inlined ? masked(head, query, of_key) : stored(head, query, of_key);
+  const te::Tensor stored = te::compute(
+      x.shape(), [&](const std::vector<Var>& i) { return te::Body(masked(heads_of(i), i[n], i[n + 1])); }, "B");
+  const auto b = [&](const Indices& heads, const Expr& query, const Expr& of_key) {
+    return p.inlined ? masked(heads, query, of_key) : stored(joined(heads, {query, of_key}));
   };
-  const size_t along = p.keys_are_rows ? 1 : 2;
+  const size_t row = p.keys_are_rows ? n + 1 : n;  // of a row of the softmax: its last index among those of X
+  const Expr length = p.keys_are_rows ? p.queries : p.keys;
+  const auto along = [&](const std::vector<Var>& i, const std::function<Expr(const Indices&)>& element) {
+    const te::ReduceAxis j = te::reduce_axis(length, "j");
+    return std::pair(element(p.keys_are_rows ? joined(heads_of(i), {j, i[n]}) : joined(heads_of(i), {i[n], j})), j);
+  };
   const te::Tensor m = te::compute(
-      {p.heads, p.keys_are_rows ? p.keys : p.queries},
+      joined(all, {p.keys_are_rows ? p.keys : p.queries}),
       [&](const std::vector<Var>& i) {
-        const te::ReduceAxis j = te::reduce_axis(p.keys_are_rows ? p.queries : p.keys, "j");
-        return te::max(along == 1 ? b(i[0], j, i[1]) : b(i[0], i[1], j), {j});
+        const auto [value, j] =
+            along(i, [&](const Indices& at) { return b(Indices(at.begin(), at.end() - 2), at[n], at[n + 1]); });
+        return te::max(value, {j});
       },
       "M");
+  const auto of_row = [&](const te::Tensor& t, const std::vector<Var>& i) { return t(joined(heads_of(i), {i[row]})); };
   const te::Tensor e = te::compute(
-      x.shape(), [&](const std::vector<Var>& i) { return math("exp", {b(i[0], i[1], i[2]) - m(i[0], i[3 - along])}); },
-      "E");
+      x.shape(),
+      [&](const std::vector<Var>& i) { return math("exp", {b(heads_of(i), i[n], i[n + 1]) - of_row(m, i)}); }, "E");
   const te::Tensor s = te::compute(
       m.shape(),
       [&](const std::vector<Var>& i) {
-        const te::ReduceAxis j = te::reduce_axis(p.keys_are_rows ? p.queries : p.keys, "j");
-        return te::sum(along == 1 ? e(i[0], j, i[1]) : e(i[0], i[1], j), {j});
+        const auto [value, j] = along(i, [&](const Indices& at) { return e(at); });
+        return te::sum(value, {j});
       },
       "S");
-  const te::Tensor w =
-      te::compute(x.shape(), [&](const std::vector<Var>& i) { return e(i) / s(i[0], i[3 - along]); }, "W");
+  const te::Tensor w = te::compute(x.shape(), [&](const std::vector<Var>& i) { return e(i) / of_row(s, i); }, "W");
   const te::Tensor o = te::compute(
-      shape(p.heads, p.queries, p.value_width),
+      at(all, p.queries, p.value_width),
       [&](const std::vector<Var>& i) {
         const te::ReduceAxis j = te::reduce_axis(p.keys, "j");
-        const Var &head = i[p.heads_inside ? 1 : 0], &token = i[p.heads_inside ? 0 : 1];
-        return te::sum(w(head, token, j) * v(at(floordiv(head, p.group), j, i[2])), {j});
+        const Indices heads = heads_of(i, p.heads_inside ? 1 : 0);
+        const Var& token = i[p.heads_inside ? 0 : n];
+        return te::sum(w(joined(heads, {token, j})) * v(at(shared(heads), j, i[n + 1])), {j});
       },
       "O");
   if (p.reads_scores) {
     const te::Tensor both =
-        te::compute(o.shape(), [&](const std::vector<Var>& i) { return o(i) + b(i[0], i[1], 0); }, "Y");
+        te::compute(o.shape(), [&](const std::vector<Var>& i) { return o(i) + b(heads_of(i), i[n], 0); }, "Y");
     return te::create_func("attention", {q, k, v, a}, {both});
   }
   return te::create_func("attention", {q, k, v, a}, {o});
@@ -105,15 +127,26 @@ Result<Schedule> one_pass(const Func& func, int threads, uint64_t seed, double m
 bool is_one_pass(const Schedule& s) { return to_text(s.trace()).find("online_reduction") != std::string::npos; }
 
 TEST(AttentionRule, KeepsTheMeaning) {
-  const std::vector<Problem> problems = {{},
-                                         {.mask = Mask::kOfKeys},
-                                         {.queries = 20, .keys = 64, .mask = Mask::kCausal},
-                                         {.queries = 17, .mask = Mask::kOfBoth, .heads_inside = true},
-                                         {.heads = 4, .queries = 48, .keys = 51, .group = 2, .heads_inside = true},
-                                         {.queries = 16, .keys = 7, .width = 5, .value_width = 3},
-                                         {.mask = Mask::kOfBoth, .inlined = true},
-                                         {.queries = 35, .mask = Mask::kOfKeys, .heads_inside = true, .inlined = true},
-                                         {.queries = 37, .keys = 131, .width = 16, .value_width = 16}};
+  const std::vector<Problem> problems = {
+      {},
+      {.mask = Mask::kOfKeys},
+      {.queries = 20, .keys = 64, .mask = Mask::kCausal},
+      {.queries = 17, .mask = Mask::kOfBoth, .heads_inside = true},
+      {.heads = 4, .queries = 48, .keys = 51, .group = 2, .heads_inside = true},
+      {.queries = 16, .keys = 7, .width = 5, .value_width = 3},
+      {.mask = Mask::kOfBoth, .inlined = true},
+      {.heads = 6, .queries = 35, .mask = Mask::kOfBoth, .group = 3, .grouped = true},
+      {.queries = 70, .keys = 64, .mask = Mask::kCausal, .inlined = true},
+      {.heads = 4,
+       .queries = 37,
+       .keys = 53,
+       .mask = Mask::kCausal,
+       .group = 2,
+       .grouped = true,
+       .seen_before = 16,
+       .inlined = true},
+      {.queries = 35, .mask = Mask::kOfKeys, .heads_inside = true, .inlined = true},
+      {.queries = 37, .keys = 131, .width = 16, .value_width = 16}};
   for (const Problem& problem : problems)
     for (const uint64_t seed : {1, 2, 3}) {
       SCOPED_TRACE(std::to_string(problem.queries) + " queries, seed " + std::to_string(seed));
@@ -141,6 +174,36 @@ TEST(AttentionRule, OneKernelNeverHasTheScoresAsAWhole) {
     const size_t size = text.find('[', at);
     EXPECT_LT(std::stoll(text.substr(size + 1)), 64 * 512) << text.substr(at, 60);
   }
+}
+
+TEST(AttentionRule, BlocksThatNoQuerySeesAreSkipped) {
+  for (const Mask mask : {Mask::kCausal, Mask::kOfBoth}) {
+    const auto s = one_pass(attention({.queries = 128, .keys = 128, .mask = mask, .inlined = true}), 1, 1);
+    ASSERT_OK(s);
+    ASSERT_TRUE(is_one_pass(*s));
+    EXPECT_EQ(to_text(s->trace()).find("skip_hidden") != std::string::npos, mask == Mask::kCausal);
+  }
+}
+
+// Whether a block of keys is whole is asked once, outside of the kernels.
+TEST(AttentionRule, WholeBlocksOfOpenKeysHaveNoGuards) {
+  const testing::OpenWorkload workload = {
+      "attention",
+      {testing::size("n", 0, 512, 1, 64), testing::size("k", 0, 512, 1, 300)},
+      [](const auto& s, const auto& ints) { return testing::open_attention({.queries = s[0], .keys = s[1]}, ints); }};
+  const auto s = default_schedule(workload.open(), avx512(), 1);
+  ASSERT_OK(s);
+  ASSERT_TRUE(is_one_pass(*s));
+  const auto lowered = lower(s->func(), *avx512());
+  ASSERT_OK(lowered);
+  size_t kernels = 0, plain = 0;
+  for (const auto& [name, func] : lowered->kernel.funcs) {
+    if (name == lowered->kernel.entry) continue;
+    ++kernels;
+    plain += contains<IfNode>(func->body, [](const IfNode&) { return true; }) ? 0 : 1;
+  }
+  EXPECT_EQ(kernels, 8u);  // the first block or not, whole or not, of a whole tile of queries or not
+  EXPECT_EQ(plain, 4u);
 }
 
 TEST(AttentionRule, ShortOnesStayApart) {

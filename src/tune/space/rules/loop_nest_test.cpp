@@ -147,6 +147,38 @@ TEST(DefaultSchedule, RowsThatAreGatheredHaveLanes) {
   EXPECT_NE(text.find("in 16 vectorized"), std::string::npos) << text;
 }
 
+// Rows that are added to rows which data name: lanes along each row, one row after another.
+TEST(DefaultSchedule, RowsThatAreScatteredHaveLanes) {
+  const te::Tensor x = te::placeholder({100, 75}, kF32, "X"), at = te::placeholder({300}, kF32, "I"),
+                   u = te::placeholder({300, 75}, kF32, "U");
+  const te::Tensor y = te::scatter(
+      {100, 75}, [&](const auto& i) { return x(i); }, {300, 75},
+      [&](const auto& i) { return te::Update{{cast(kI64, at(i[0]) * float_imm(8, kF32)), i[1]}, u(i)}; },
+      [](const Expr& old, const Expr& value) { return old + value; }, "Y");
+  const Func func = te::create_func("scatter", {x, at, u}, {y});
+  const auto s = default_schedule(func, avx512(), 2);
+  ASSERT_OK(s);
+  const std::string text = to_text(s->func());
+  EXPECT_NE(text.find("for u0 in 300:\n    for u1_0 in 5"), std::string::npos) << text;
+  EXPECT_NE(text.find("for u1_1 in 16 vectorized"), std::string::npos) << text;
+  expect_same(func, *s);
+}
+
+// Each row of its own: rows are dealt out to threads, and the updates of a row follow one another.
+TEST(DefaultSchedule, UpdatesOfARowKeepTheirOrder) {
+  const te::Tensor x = te::placeholder({64, 75}, kF32, "X"), at = te::placeholder({64, 300}, kF32, "I"),
+                   u = te::placeholder({64, 300}, kF32, "U");
+  const te::Tensor y = te::scatter(
+      {64, 75}, [&](const auto& i) { return x(i); }, {64, 300},
+      [&](const auto& i) { return te::Update{{i[0], cast(kI64, at(i) * float_imm(8, kF32))}, u(i)}; }, nullptr, "Y");
+  const Func func = te::create_func("scatter", {x, at, u}, {y});
+  const auto s = default_schedule(func, avx512(), 2);
+  ASSERT_OK(s);
+  const std::string text = to_text(s->func());
+  EXPECT_NE(text.find("for u0 in 64 parallel:\n    for u1 in 300:"), std::string::npos) << text;
+  expect_same(func, *s);
+}
+
 // A convolution that hands out a picture, of an image whose channels lie side by side: lanes are pixels of a padded
 // copy that turns it.
 TEST(DefaultSchedule, PicturesAreMadeOfTransposedCopies) {

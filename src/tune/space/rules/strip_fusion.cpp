@@ -33,6 +33,7 @@ struct Chain {
   std::vector<std::string> reductions;  // of these
   size_t row = 0;                       // the loop of the last block that walks through rows of pixels
   int64_t rows = 1;
+  bool open = false;      // their number is none that is known
   int64_t row_bytes = 0;  // of a row of all that lies between the blocks
 };
 
@@ -43,7 +44,7 @@ std::optional<Chain> chain_of(const RuleContext& ctx) {
   std::optional<BlockStructure> last, last_reduction;
   int64_t between_bytes = 0;
   for (const BlockNode* block : blocks) {
-    const auto structure = block_structure(func, *block);
+    const auto structure = block_structure(func, *block, Extents::kOpen);
     if (!structure) return {};
     const bool is_last = block == blocks.back();
     if (is_param(func, structure->store.buffer.get()) != is_last) return {};
@@ -79,17 +80,19 @@ std::optional<Chain> chain_of(const RuleContext& ctx) {
   for (const AccessPattern& load : last_reduction->loads)
     if (is_constant(func, load.buffer) && load.touches(chain.row)) return {};
   chain.rows = last->extents[chain.row];
+  chain.open = last->open[chain.row];
   const int64_t images = chain.row == 1 ? last->extents[0] : 1;
   chain.row_bytes = between_bytes / (chain.rows * images);
   return chain;
 }
 
-// Divisors of the number of rows, ascending; the preferred one has as many rows as take an eighth of the second-level
+// Divisors of the number of rows, ascending: 1 alone where that is open. The preferred one has as many rows as take an eighth of the second-level
 // cache, and gives each thread as much as the others.
 std::pair<std::vector<int64_t>, size_t> strip_heights(const RuleContext& ctx, const Chain& chain) {
   const int64_t l2 = cache_bytes(*ctx.target, 1);
   std::vector<int64_t> heights;
   size_t preferred = 0;
+  if (chain.open) return {{1}, 0};
   for (int64_t height = 1; height <= chain.rows; ++height) {
     if (chain.rows % height != 0) continue;
     const int64_t strips = chain.rows / height;

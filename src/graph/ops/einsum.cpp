@@ -1,0 +1,156 @@
+// Einsum: sums of products, by the letters of dims.
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "graph/op_util.h"
+
+namespace fettle {
+namespace {
+
+using namespace ops;
+
+/// An equation: for each dim of each operand and of the result, its label. Those of "..." come before the letters.
+struct Equation {
+  std::vector<std::vector<size_t>> operands;
+  std::vector<size_t> result;
+  std::vector<Dim> extents;  // of each label
+};
+
+constexpr size_t kLetters = 52;
+
+std::optional<size_t> letter(char c) {
+  if (c >= 'A' && c <= 'Z') return static_cast<size_t>(c - 'A');
+  if (c >= 'a' && c <= 'z') return static_cast<size_t>(c - 'a') + 26;
+  return std::nullopt;
+}
+
+/// "b...ij" → letters, and where "..." is.
+struct Term {
+  std::vector<size_t> letters;
+  std::optional<size_t> ellipsis;  // before this letter
+};
+Result<Term> read_term(const Node& node, std::string_view text) {
+  Term term;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (const auto found = letter(text[i])) {
+      term.letters.push_back(*found);
+    } else if (text.substr(i, 3) == "..." && !term.ellipsis) {
+      term.ellipsis = term.letters.size();
+      i += 2;
+    } else {
+      return bad_attribute(node, fmt::format("\"{}\" is no part of an equation", text));
+    }
+  }
+  return term;
+}
+
+Result<Equation> read_equation(const Node& node) {
+  std::string text = node.attrs.get_string("equation", "");
+  std::erase(text, ' ');
+  const size_t arrow = text.find("->");
+  std::vector<Term> terms;
+  for (size_t begin = 0, end = std::min(arrow, text.size()); begin <= end;) {
+    const size_t comma = std::min(text.find(',', begin), end);
+    FETTLE_TRY(terms.emplace_back(), read_term(node, std::string_view(text).substr(begin, comma - begin)));
+    begin = comma + 1;
+  }
+  if (terms.size() != node.inputs.size())
+    return bad_attribute(node, fmt::format("the equation has {} operands", terms.size()));
+  size_t n_dots = 0;  // the most dims that "..." stands for
+  for (size_t k = 0; k < terms.size(); ++k) {
+    const size_t rank = shape_of(node, k).size(), stated = terms[k].letters.size();
+    if (rank < stated || (rank > stated && !terms[k].ellipsis))
+      return bad_types(node, fmt::format("operand {} has {} dims, the equation {}", k, rank, stated));
+    n_dots = std::max(n_dots, rank - stated);
+  }
+  Equation e;
+  e.extents.assign(n_dots + kLetters, Dim(1));
+  std::array<int, kLetters> uses{};
+  const auto labels_of = [&](const Term& term, size_t rank) {
+    std::vector<size_t> labels;
+    for (const size_t l : term.letters) labels.push_back(n_dots + l);
+    if (!term.ellipsis) return labels;
+    const size_t count = rank - term.letters.size();
+    std::vector<size_t> dots;
+    for (size_t d = n_dots - count; d < n_dots; ++d) dots.push_back(d);
+    labels.insert(labels.begin() + static_cast<std::ptrdiff_t>(*term.ellipsis), dots.begin(), dots.end());
+    return labels;
+  };
+  for (size_t k = 0; k < terms.size(); ++k) {
+    for (const size_t l : terms[k].letters) ++uses[l];
+    e.operands.push_back(labels_of(terms[k], shape_of(node, k).size()));
+    for (size_t d = 0; d < e.operands[k].size(); ++d) {
+      Dim& extent = e.extents[e.operands[k][d]];
+      const Dim& own = shape_of(node, k)[d];
+      if (own == Dim(1)) continue;
+      if (extent == Dim(1)) {
+        extent = own;
+      } else {
+        FETTLE_TRY(extent, common_dim(node, extent, own, fmt::format("dim {} of operand {}", d, k)));
+      }
+    }
+  }
+  if (arrow != std::string::npos) {
+    FETTLE_TRY(const Term result, read_term(node, std::string_view(text).substr(arrow + 2)));
+    for (size_t i = 0; i < result.letters.size(); ++i)
+      if (uses[result.letters[i]] == 0 || std::ranges::count(result.letters, result.letters[i]) > 1)
+        return bad_attribute(node, "a letter of the result is no operand's, or there twice");
+    e.result = labels_of(result, result.letters.size() + n_dots);
+  } else {  // "..." and the letters that stand once, in their order
+    for (size_t d = 0; d < n_dots; ++d) e.result.push_back(d);
+    for (size_t l = 0; l < kLetters; ++l)
+      if (uses[l] == 1) e.result.push_back(n_dots + l);
+  }
+  return e;
+}
+
+Types einsum_type(const Node& node) {
+  FETTLE_TRY_VOID(check_same_dtype(node));
+  FETTLE_TRY(const Equation e, read_equation(node));
+  Shape shape;
+  for (const size_t label : e.result) shape.push_back(e.extents[label]);
+  return same_dtype(node, std::move(shape));
+}
+
+Tensors einsum(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const Equation e, read_equation(node));
+  std::vector<size_t> summed;
+  std::vector<Expr> extents;
+  for (size_t label = 0; label < e.extents.size(); ++label) {
+    const bool is_read =
+        std::ranges::any_of(e.operands, [&](const auto& o) { return std::ranges::count(o, label) > 0; });
+    if (!is_read || std::ranges::count(e.result, label) > 0) continue;
+    summed.push_back(label);
+    extents.push_back(size_expr(e.extents[label]));
+  }
+  return one(reduce_over(
+      te::sum, size_exprs(output_shape(node)), reduce_axes(extents),
+      [&](const Indices& i, const Indices& reduced) {
+        std::vector<Expr> place(e.extents.size());
+        for (size_t d = 0; d < e.result.size(); ++d) place[e.result[d]] = i[d];
+        for (size_t d = 0; d < summed.size(); ++d) place[summed[d]] = reduced[d];
+        Expr product;
+        for (size_t k = 0; k < in.size(); ++k) {
+          Indices at;
+          for (size_t d = 0; d < e.operands[k].size(); ++d)
+            at.push_back(is_one(in[k].dim(static_cast<int>(d))) ? Expr(0) : place[e.operands[k][d]]);
+          const Expr x = in[k](std::move(at));
+          product = product ? product * x : x;
+        }
+        return product;
+      },
+      tensor_name(node)));
+}
+
+constexpr OpDef defs[] = {
+    define(kComplexOutFusable, "Einsum", {1, kAny}, einsum_type, einsum),
+};
+
+}  // namespace
+
+extern constinit const OpFamily einsum_ops{"einsum", defs};
+
+}  // namespace fettle

@@ -1,0 +1,100 @@
+#include "graph/passes/lowering.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/op_registry.h"
+#include "graph/passes/fold_node.h"
+
+namespace fettle::passes {
+
+std::vector<Value*> Lowering::many(std::string_view op, std::vector<Value*> inputs, Attrs attrs, size_t n_outputs) {
+  if (!status_) return std::vector<Value*>(n_outputs, &nothing_);
+  while (!inputs.empty() && !inputs.back()) inputs.pop_back();
+  Node* node = nodes_.add(op, short_name(*find_op(op)), std::move(inputs), std::move(attrs), n_outputs);
+  auto types = node->op->infer(*node);
+  if (!types) {
+    status_ = fail(std::move(types.error()));
+    return std::vector<Value*>(n_outputs, &nothing_);
+  }
+  for (size_t i = 0; i < n_outputs; ++i) node->outputs[i]->type = (*types)[i];
+  if (n_outputs == 1) node->output()->content = known_content(*node);
+  return node->outputs;
+}
+
+Value* Lowering::operator()(std::string_view op, std::vector<Value*> inputs, Attrs attrs) {
+  return many(op, std::move(inputs), std::move(attrs), 1)[0];
+}
+
+Value* Lowering::cast(Value* x, DType dtype) {
+  return x->dtype() == dtype ? x : (*this)("Cast", {x}, {{{"to", onnx_number(dtype)}}});
+}
+
+Value* Lowering::reshape(Value* x, Shape shape) {
+  return x->shape() == shape
+             ? x
+             : (*this)("Reshape", {x}, {{{"shape", dims_attr(std::move(shape))}, {"allowzero", int64_t{1}}}});
+}
+
+Value* Lowering::slice(Value* x, int64_t axis, int64_t start, int64_t end) {
+  Attrs attrs;
+  attrs.set("starts", std::vector<int64_t>{start});
+  attrs.set("ends", std::vector<int64_t>{end});
+  attrs.set("axes", std::vector<int64_t>{axis});
+  return (*this)("Slice", {x}, std::move(attrs));
+}
+
+Value* Lowering::reduce(std::string_view op, Value* x, std::vector<int64_t> axes, bool keep_dims) {
+  if (axes.empty()) return x;
+  return (*this)(op, {x}, {{{"axes", std::move(axes)}, {"keepdims", int64_t{keep_dims}}}});
+}
+
+Result<> check_attributes(const Node& node, std::span<const std::string_view> known) {
+  for (const auto& [name, value] : node.attrs.entries)
+    if (std::ranges::find(known, name) == known.end())
+      return ops::bad_attribute(node, fmt::format("it has no attribute \"{}\"", name));
+  return {};
+}
+
+Result<> check_given(const Node& node, std::initializer_list<size_t> inputs) {
+  for (const size_t i : inputs)
+    if (!node.input(i)) return ops::bad_attribute(node, fmt::format("it lacks input {}", i));
+  return {};
+}
+
+Attrs picked(const Node& node, std::span<const std::string_view> names) {
+  Attrs attrs;
+  for (const auto& [name, value] : node.attrs.entries)
+    if (std::ranges::find(names, name) != names.end()) attrs.set(name, value);
+  return attrs;
+}
+
+Quantized dynamically_quantized(Lowering& g, Value* x) {
+  Value* zero = g.number(0, x->dtype());
+  const std::vector<int64_t> axes = ops::first_numbers(x->shape().size());
+  Value* greatest = g("Max", {g.reduce("ReduceMax", x, axes, false), zero});
+  Value* least = g("Min", {g.reduce("ReduceMin", x, axes, false), zero});
+  Value* range = g("Sub", {greatest, least});
+  range = g("Where", {g("Equal", {greatest, least}), g.number(1, x->dtype()), range});
+  Value* scale = g("Div", {range, g.number(255, x->dtype())});
+  Value* zero_point = g.cast(g("Round", {g("Sub", {zero, g("Div", {least, scale})})}), kU8);
+  return {g("QuantizeLinear", {x, scale, zero_point}), scale, zero_point};
+}
+
+Result<std::vector<Node*>> lower_node(Graph& graph, Node* node, Expansion expansion) {
+  Lowering g(graph, *node);
+  FETTLE_TRY(const std::vector<Value*> results, expansion(g, *node));
+  FETTLE_TRY_VOID(g.status());
+  if (results.size() < node->outputs.size())
+    return ops::bad_attribute(*node, fmt::format("it has {} outputs", results.size()));
+  for (size_t i = 0; i < node->outputs.size(); ++i) {
+    if (!results[i] && graph.use_count(node->outputs[i]) > 0)
+      return ops::bad_attribute(*node, fmt::format("its output {} is not supported", i));
+    if (results[i]) graph.replace_uses(node->outputs[i], results[i]);
+  }
+  graph.erase(node);
+  return g.added();
+}
+
+}  // namespace fettle::passes

@@ -1,0 +1,88 @@
+#pragma once
+// Operators that other operators stand for (OpDef::lower).
+
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "graph/op_util.h"
+#include "graph/passes/node_builder.h"
+
+namespace fettle::passes {
+
+/// Adds the nodes that stand for one. Each is typed when it is added, so that what follows may ask for its shape; the
+/// first that cannot be typed makes the lowering fail, and what is added after it is a scalar of no meaning.
+class Lowering {
+ public:
+  Lowering(Graph& graph, const Node& node) : node_(node), nodes_(graph, node.name + ".", node.provenance) {}
+
+  /// A node's first output.
+  Value* operator()(std::string_view op, std::vector<Value*> inputs, Attrs attrs = {});
+  std::vector<Value*> many(std::string_view op, std::vector<Value*> inputs, Attrs attrs, size_t n_outputs);
+
+  Value* constant(ConstantTensor data) const { return nodes_.constant("constant", std::move(data)); }
+  Value* number(double value, DType dtype) const { return constant(scalar(value, dtype)); }
+  Value* ints(const std::vector<int64_t>& values) const { return constant(int_list(values)); }
+  /// A scalar of this type, from the node's attribute.
+  Value* attribute(std::string_view name, double otherwise, DType dtype) const {
+    return number(node_.attrs.get_float(name, otherwise), dtype);
+  }
+
+  // Nodes that are asked for often. Those that would change nothing are left out.
+  Value* cast(Value* x, DType dtype);
+  Value* reshape(Value* x, Shape shape);
+  Value* transpose(Value* x, std::vector<int64_t> perm) { return (*this)("Transpose", {x}, {{{"perm", perm}}}); }
+  Value* unsqueeze(Value* x, std::vector<int64_t> axes) { return (*this)("Unsqueeze", {x}, {{{"axes", axes}}}); }
+  Value* slice(Value* x, int64_t axis, int64_t start, int64_t end);
+  Value* reduce(std::string_view op, Value* x, std::vector<int64_t> axes, bool keep_dims);
+
+  /// Adds nodes that are not typed: what comes of them must be given its type before it is used.
+  NodeBuilder& nodes() { return nodes_; }
+  const std::vector<Node*>& added() const { return nodes_.added(); }
+  Result<> status() const { return status_; }
+
+ private:
+  const Node& node_;
+  NodeBuilder nodes_;
+  Result<> status_;
+  Value nothing_{.name = "nothing", .type = TensorType{kF32, {}}};
+};
+
+/// What the node's outputs are, made with `g`. Errors of nodes that were added need not be looked at.
+using Expansion = Result<std::vector<Value*>> (*)(Lowering& g, const Node& node);
+
+/// Every attribute that the node has is one of these. E606.
+Result<> check_attributes(const Node& node, std::span<const std::string_view> known);
+inline Result<> check_attributes(const Node& node, std::initializer_list<std::string_view> known) {
+  return check_attributes(node, std::span(known.begin(), known.size()));
+}
+/// The node has these inputs, among which are some that may be missing. E606.
+Result<> check_given(const Node& node, std::initializer_list<size_t> inputs);
+/// Those of these attributes that the node has.
+Attrs picked(const Node& node, std::span<const std::string_view> names);
+inline Attrs picked(const Node& node, std::initializer_list<std::string_view> names) {
+  return picked(node, std::span(names.begin(), names.size()));
+}
+
+/// x as u8, by its own extremes, as DynamicQuantizeLinear has it.
+struct Quantized {
+  Value *y, *scale, *zero;
+};
+Quantized dynamically_quantized(Lowering& g, Value* x);
+
+/// OpDef::lower of an expansion.
+Result<std::vector<Node*>> lower_node(Graph& graph, Node* node, Expansion expansion);
+
+/// An operator that an expansion stands for. params: inputs whose content the expansion asks for.
+template <Expansion F>
+constexpr OpDef composite(std::string_view name, ops::InputCount inputs, int n_outputs = 1,
+                          std::span<const ParamInput> params = {}) {
+  return ops::define(FusionKind::kOpaque, name, inputs, ops::not_lowered, nullptr,
+                     {.lower = [](Graph& graph, Node* node) { return lower_node(graph, node, F); },
+                      .params = params,
+                      .n_outputs = n_outputs});
+}
+
+}  // namespace fettle::passes
