@@ -1,6 +1,7 @@
 """Open sizes and states beside ONNX Runtime: one model for all sizes, a decoder with a cache, wrong sizes by name."""
 
 import os
+import subprocess
 import tempfile
 import threading
 import unittest
@@ -162,6 +163,30 @@ class OpenSizes(unittest.TestCase):
             thread.join()
         if errors:
             raise errors[0]
+
+    def test_the_decoder_in_c(self):
+        model = decoder()
+        states = {f"past_{name}{i}": f"present_{name}{i}" for name in "kv" for i in range(2)}
+        command = os.path.join(os.path.dirname(os.environ["FETTLE_WORKER"]), "fettle")
+        source = os.path.join(os.path.dirname(__file__), "..", "..", "examples", "c", "decode.c")
+        prompt, rows = random(1, 5, 64, seed=3), []
+        with tempfile.TemporaryDirectory() as folder:
+            library, program = os.path.join(folder, "model.so"), os.path.join(folder, "decode")
+            options = ["--range", "P=0..64", "--range", "B=1..1"]
+            for past, present in states.items():
+                options += ["--state", f"{past}={present}"]
+            subprocess.run([command, "compile", model.path, "-o", library, *options], capture_output=True, check=True)
+            subprocess.run(
+                ["cc", "-Wall", "-Wextra", "-Werror", "-I", folder, source, library, "-Wl,-rpath,$ORIGIN", "-o", program],
+                check=True,
+            )  # fmt: skip
+            written = subprocess.run([program, "64", "6"], input=prompt.tobytes(), capture_output=True, check=True).stdout
+        x, past = prompt, {name: numpy.zeros((1, 2, 0, 16), numpy.float32) for name in states}
+        for _ in range(6):
+            want = model.expected(x=x, **past)
+            x, past = want["y"][:, -1:], {name: want[present] for name, present in states.items()}
+            rows.append(x.reshape(64))
+        numpy.testing.assert_allclose(numpy.frombuffer(written, numpy.float32).reshape(6, 64), rows, rtol=1e-3, atol=1e-4)
 
     def test_a_state_that_is_too_long_or_does_not_fit(self):
         model = decoder(layers=1)

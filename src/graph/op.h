@@ -27,8 +27,8 @@ enum class FusionKind : uint8_t {
 std::string_view to_string(FusionKind kind);
 
 /// An input whose content must be, or may be, known at compile time. Shape inference turns a constant one into the
-/// attribute `attr`, unless this is empty, and drops the input ("Reshape(x, shape)" → "Reshape(x) {shape=…}"), so that afterwards every
-/// input left is data for a kernel.
+/// attribute `attr`, unless this is empty, and drops the input ("Reshape(x, shape)" → "Reshape(x) {shape=…}"), so that
+/// afterwards every input left is data for a kernel.
 struct ParamInput {
   int index;
   std::string_view attr;

@@ -36,8 +36,6 @@ Result<> check_type(const Node& node, const Value* input, std::string_view name,
   return {};
 }
 
-Types not_lowered(const Node& node) { return bad_types(node, "it was not lowered"); }
-
 Result<> check_rank(const Node& node, size_t i, int least, int most) {
   if (rank_of(node, i) >= least && rank_of(node, i) <= most) return {};
   return bad_types(node,

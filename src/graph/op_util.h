@@ -40,8 +40,6 @@ Result<> check_same_dtype(const Node& node, size_t first = 0, size_t last = SIZE
 
 /// The input, which may be missing, has this type as far as can be told; what cannot is noted. E605, with its name.
 Result<> check_type(const Node& node, const Value* input, std::string_view name, const TensorType& wanted);
-/// The rule of an operator that a pass replaces before types are inferred.
-Types not_lowered(const Node& node);
 
 // --- dims ---------------------------------------------------------------------------------------------------------
 

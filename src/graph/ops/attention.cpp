@@ -66,7 +66,8 @@ Tensors causal_mask(const Node& node, std::span<const te::Tensor> in) {
 }
 
 constexpr OpDef layer(std::string_view name, InputCount inputs, int n_outputs) {
-  return define(kOpaque, name, inputs, not_lowered, nullptr, {.lower = passes::lower_attention_layer, .n_outputs = n_outputs});
+  return define(kOpaque, name, inputs, not_lowered, nullptr,
+                {.lower = passes::lower_attention_layer, .n_outputs = n_outputs});
 }
 constexpr OpDef defs[] = {
     layer("Attention", {3, 7}, 4),        // (q, k, v, mask, past_key, past_value, lengths) → (y, key, value, scores)

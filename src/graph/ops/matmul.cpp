@@ -60,8 +60,8 @@ Tensors matmul(const Node& node, std::span<const te::Tensor> in) {
   return product_of(node, in, [&](size_t input, const Indices& at) { return in[input](at); });
 }
 
-// --- MatMulInteger: (A - a zero point) · (B - b zero point) of bytes, in i32. A zero point is one number, or, of A, one
-// a row, and of B one a column; [batch…, rows, 1] and [batch…, 1, columns] where batches have their own.
+// --- MatMulInteger: (A - a zero point) · (B - b zero point) of bytes, in i32. A zero point is one number; or, of A,
+// one a row, and of B one a column; [batch…, rows, 1] and [batch…, 1, columns] where batches have their own.
 
 bool is_number(const Shape& shape) {
   return std::ranges::all_of(shape, [](const Dim& d) { return d == Dim(1); });

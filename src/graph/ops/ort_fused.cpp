@@ -8,11 +8,7 @@ namespace fettle {
 namespace {
 
 using namespace ops;
-using passes::check_attributes;
-using passes::check_given;
-using passes::composite;
-using passes::Lowering;
-using passes::picked;
+using namespace passes;
 using Values = Result<std::vector<Value*>>;
 
 // --- activations

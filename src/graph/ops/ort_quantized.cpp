@@ -9,11 +9,7 @@ namespace fettle {
 namespace {
 
 using namespace ops;
-using passes::check_attributes;
-using passes::check_given;
-using passes::composite;
-using passes::Lowering;
-using passes::picked;
+using namespace passes;
 using Values = Result<std::vector<Value*>>;
 
 /// Inputs at `first`: a tensor, its scale, its zero point, which may be missing.

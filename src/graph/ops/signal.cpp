@@ -70,8 +70,8 @@ double sine(double x) { return std::sin(x); }
 // A number is real, or has two parts.
 Result<> check_parts(const Node& node, const Dim& parts) {
   if (!parts.is_number())
-    return not_known(node, fmt::format("{}: the last extent, {}, must be fixed: 1 or 2", node.op->name,
-                                       parts.to_string()));
+    return not_known(node,
+                     fmt::format("{}: the last extent, {}, must be fixed: 1 or 2", node.op->name, parts.to_string()));
   if (parts.value() == 1 || parts.value() == 2) return {};
   return bad_types(node, fmt::format("the last extent is {}, not 1 or 2", parts.value()));
 }

@@ -7,7 +7,8 @@
 
 namespace fettle::passes {
 
-/// RNN, GRU, LSTM. Each direction becomes the product of all steps' inputs, then a Loop over the steps, which carries the states:
+/// RNN, GRU, LSTM. Each direction becomes the product of all steps' inputs, then a Loop over the steps, which carries
+/// the states:
 ///   RNN(x, W, R, B) → p = x · Wᵀ + (Wb + Rb);  Loop(steps, , h₀, p, Rᵀ) {i, _, h, p, Rᵀ → h' = f(p[i] + h · Rᵀ); h'}
 /// The gates of a step are slices of one product, in ONNX's order. (The hidden gate of a GRU without
 /// linear_before_reset has a product of its own: it begins from r ⊙ h.) A reverse direction reads the steps from the

@@ -86,8 +86,8 @@ std::optional<Chain> chain_of(const RuleContext& ctx) {
   return chain;
 }
 
-// Divisors of the number of rows, ascending: 1 alone where that is open. The preferred one has as many rows as take an eighth of the second-level
-// cache, and gives each thread as much as the others.
+// Divisors of the number of rows, ascending: 1 alone where that is open. The preferred one has as many rows as take an
+// eighth of the second-level cache, and gives each thread as much as the others.
 std::pair<std::vector<int64_t>, size_t> strip_heights(const RuleContext& ctx, const Chain& chain) {
   const int64_t l2 = cache_bytes(*ctx.target, 1);
   std::vector<int64_t> heights;
