@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-candidates bench-core bench-cuda bench-learning bench-robust bench-model bench-numerics bench-operators bench-schedule bench-search bench-sizes bench-tasks bench-threads docs fuzz format lint clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-candidates bench-core bench-cuda bench-learning bench-robust bench-model bench-numerics bench-operators bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads docs fuzz format lint clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -52,6 +52,9 @@ bench-numerics: build ## How far results are from the exact ones: sums, products
 
 bench-operators: build ## Operators alone, untuned, against ONNX Runtime: where the default has a hole
 	@$(PYTHON) benchmarks/bench_operators.py $(ARGS)
+
+bench-recurrent: build ## Recurrent layers and small loops, untuned, against ONNX Runtime and OpenVINO
+	@$(PYTHON) benchmarks/bench_recurrent.py $(ARGS)
 
 bench-robust: build ## Tunings whose processes are killed, whose candidates misbehave, that run for long
 	@$(BUILD)/bin/bench-robust

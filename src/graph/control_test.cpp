@@ -93,6 +93,134 @@ TEST(Control, WhatDoesNotDependOnALoopLeavesIt) {
   EXPECT_EQ(inside, 0u) << to_text(graph);
 }
 
+// Whether the loop is one kernel: no step of the plan is a loop.
+bool is_one_kernel(Graph graph) {
+  EXPECT_TRUE(optimize(graph));
+  const auto plan = make_plan(graph);
+  return plan &&
+         std::ranges::none_of(plan->steps, [](const PlanStep& step) { return step.kind == PlanStep::Kind::kLoop; });
+}
+
+// s = s * k + x[i]; k = k + 1 (of another shape); t = s > 1; scanned: s, i
+Graph small_loop(const Shape& shape, const Dim& count, std::string_view extra = {}, int64_t more = 0) {
+  Graph graph("g");
+  Shape rows = shape;
+  rows.insert(rows.begin(), count);
+  Value* x = graph.add_input("x", f32(rows));
+  Value* s0 = graph.add_input("s0", f32(shape));
+  auto body = std::make_shared<Graph>("body");
+  Value* i = body->add_input("i");
+  Value* condition = body->add_input("condition");
+  Value *s = body->add_input("s"), *k = body->add_input("k"), *t = body->add_input("t");
+  Value* all = body->add_input("all");
+  Value* one = body->add_constant("one", scalar(1));
+  Attrs first;
+  first.set("axis", int64_t{0});
+  Value* row = add(*body, "Gather", {all, i}, first)->output();
+  Value* sum = add(*body, "Add", {add(*body, "Mul", {s, k})->output(), row})->output();
+  Value* next = add(*body, "Where", {t, add(*body, "Neg", {sum})->output(), sum})->output();
+  if (!extra.empty()) next = add(*body, extra, {next})->output();
+  body->add_output("goes_on", condition);
+  body->add_output("next", next);
+  body->add_output("k1", add(*body, "Add", {k, one})->output());
+  body->add_output("t1", add(*body, "Greater", {next, one})->output());
+  body->add_output("row", next);
+  body->add_output("number", add(*body, "Add", {i, i})->output());
+  body->sort();
+  Attrs carried, front;
+  carried.set("carried", int64_t{3});
+  front.set("start", int64_t{0});
+  front.set("end", int64_t{1});
+  Value* number = add(graph, "Shape", {x}, front)->output();
+  if (more > 0) number = add(graph, "Add", {number, graph.add_constant("more", int_list(std::vector<int64_t>{more}))})->output();
+  Node* loop = graph.add_node(
+      find_op("Loop"), "loop",
+      {number, nullptr, s0, graph.add_constant("k0", numbers({-1})), add(graph, "Less", {s0, s0})->output(), x},
+      std::move(carried), {"last", "k", "t", "rows", "numbers"}, 5);
+  loop->bodies.push_back(std::move(body));
+  for (const Value* output : loop->outputs) graph.add_output(output->name, const_cast<Value*>(output));
+  return graph;
+}
+
+ConstantTensor counted(const std::vector<int64_t>& shape) {
+  int64_t n = 1;
+  for (int64_t extent : shape) n *= extent;
+  std::vector<double> values;
+  for (int64_t i = 0; i < n; ++i) values.push_back(static_cast<double>(i * 5 % 7 - 3));
+  return *to_tensor(values, kF32, shape);
+}
+
+TEST(LoopKernel, SmallLoopsOfElementwiseWorkAreOneKernel) {
+  for (const int64_t count : {0, 1, 2, 5}) {
+    EXPECT_TRUE(is_one_kernel(small_loop({2, 3}, count)));
+    auto results = run(small_loop({2, 3}, count), {{"x", counted({count, 2, 3})}, {"s0", counted({2, 3})}});
+    EXPECT_EQ(to_doubles(results.at("k")), (std::vector<double>{static_cast<double>(count - 1)}));
+    if (count > 0) continue;
+    EXPECT_EQ(to_doubles(results.at("last")), to_doubles(counted({2, 3})));
+  }
+}
+
+TEST(LoopKernel, SizesMayBeOpen) {
+  const Dim count = Dim::symbol("T", 0, 100), n = Dim::symbol("N", 1, 100);
+  EXPECT_TRUE(is_one_kernel(small_loop({n, 3}, count)));
+  Graph open = small_loop({n, 3}, count);
+  ASSERT_TRUE(optimize(open));
+  Plan plan = *make_plan(open);
+  assign_memory(plan, [](int) { return true; });
+  for (const int64_t t : {0, 1, 6}) {
+    const std::map<std::string, ConstantTensor> inputs = {{"x", counted({t, 4, 3})}, {"s0", counted({4, 3})}};
+    auto made = run_plan(open, plan, inputs);
+    for (const auto& [name, tensor] : run(small_loop({4, 3}, t), inputs))
+      EXPECT_EQ(to_doubles(made.at(name)), to_doubles(tensor)) << name << t << to_text(plan);
+  }
+}
+
+TEST(LoopKernel, WhatIsNotElementwiseIsSteps) {
+  EXPECT_FALSE(is_one_kernel(small_loop({2, 3}, 5, "Softmax")));
+  run(small_loop({2, 3}, 5, "Softmax"), {{"x", counted({5, 2, 3})}, {"s0", counted({2, 3})}});
+  // What is carried is more than a first-level cache holds.
+  EXPECT_FALSE(is_one_kernel(small_loop({20000, 3}, 5)));
+  EXPECT_FALSE(is_one_kernel(loop_graph(std::nullopt, true)));
+}
+
+size_t count_of(const std::string& text, std::string_view part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+// What iterations read one after the other is no copy, if there is a row for each.
+TEST(Control, RowsAreWindows) {
+  const std::map<std::string, ConstantTensor> inputs = {{"x", counted({5, 2, 3})}, {"s0", counted({2, 3})}};
+  for (const int64_t more : {0, 2}) {
+    Graph graph = small_loop({2, 3}, 5, "Softmax", more);
+    ASSERT_TRUE(optimize(graph));
+    const std::string text = to_text(*make_plan(graph));
+    EXPECT_EQ(count_of(text, ": Gather"), more > 0 ? 1u : 0u) << text;
+    EXPECT_EQ(count_of(text, "in0+24*i0"), more > 0 ? 0u : 1u) << text;
+    run(small_loop({2, 3}, 5, "Softmax", more), inputs);
+  }
+}
+
+// Elementwise groups of one shape are one kernel, but not where something else lies between them.
+TEST(Control, ElementwiseGroupsOfABodyAreJoined) {
+  Graph body("body");
+  Value *i = body.add_input("i", {kI64, {}}), *c = body.add_input("c", f32({2, 3}));
+  Value* p = add(body, "Mul", {c, c})->output();
+  Value* q = add(body, "Tanh", {p})->output();
+  Value* shares = add(body, "Softmax", {q})->output();
+  for (Value* output : {p, q, shares, add(body, "Add", {shares, p})->output(), add(body, "Exp", {c})->output()})
+    body.add_output("y", output);
+  ASSERT_TRUE(optimize(body));
+  const auto names = [&](const Iterations& iterations) {
+    std::string list;
+    for (const Group& group : partition(body, {}, iterations)) list += group.name() + " ";
+    return list;
+  };
+  EXPECT_EQ(names({}), "Mul Tanh Softmax Add Exp ");
+  EXPECT_EQ(names({i, 5}), "Mul_Tanh_Exp Softmax Add ");
+}
+
 // y = c ? relu(x) : (x * w), of which one body returns what the other only reads
 Graph branch_graph(bool constant_condition) {
   Graph graph("g");

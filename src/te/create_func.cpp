@@ -153,6 +153,7 @@ class Builder {
         for (const Expr& e : body.reduction->identity) visit_expr(e);
         for (const Expr& e : body.reduction->combined) visit_expr(e);
       }
+    for (const auto& [var, value] : op->lets) visit_expr(value);
     if (op->statements.body)
       each_access(op->statements.body, [&](const Buffer& buffer, const auto&, bool) {
         if (std::ranges::find(op->statements.locals, buffer) == op->statements.locals.end()) visit_buffer(buffer.get());
@@ -181,6 +182,8 @@ class Builder {
       }
       case OpNode::Kind::kScan:
         return scan(*op, buffers);
+      case OpNode::Kind::kRecur:
+        return recur(*op, buffers);
       case OpNode::Kind::kOpaque:
         return opaque(*op, buffers);
     }
@@ -201,6 +204,19 @@ class Builder {
     iters.insert(iters.begin(), {op.step, shifted(op.outputs[0].shape[0], -1), IterKind::kScan});
     place[0] = shifted(op.step, 1);
     stmts_.push_back(nest(op.name, iters, op.body[0], buffers, place));
+  }
+
+  void recur(const OpNode& op, const std::vector<Buffer>& buffers) {
+    std::vector<Iter> iters;
+    std::vector<Expr> place;
+    spatial(op, 0, iters, place);
+    for (size_t k = 0; k < op.states.size(); ++k)
+      stmts_.push_back(nest(op.name + "_init", iters, Body(op.init[0].values[k]), {buffers[k]}, place));
+    std::vector<std::vector<Expr>> places(op.states.size(), place);
+    place.insert(place.begin(), op.step);
+    places.resize(buffers.size(), place);
+    iters.push_back({op.step, op.steps, IterKind::kScan});
+    stmts_.push_back(nest(op.name, iters, op.body[0], buffers, places, op.lets));
   }
 
   void opaque(const OpNode& op, const std::vector<Buffer>& buffers) {
@@ -253,23 +269,37 @@ class Builder {
     return result;
   }
 
-  // Loops over `iters` and the reduction's axes around one block that stores the body to buffers[…][place].
+  Stmt nest(const std::string& name, const std::vector<Iter>& iters, const Body& body,
+            const std::vector<Buffer>& buffers, const std::vector<Expr>& place) {
+    return nest(name, iters, body, buffers, std::vector(buffers.size(), place), {});
+  }
+
+  // Loops over `iters` and the reduction's axes around one block that stores the body to buffers[k][places[k]].
   Stmt nest(const std::string& name, std::vector<Iter> iters, const Body& body, const std::vector<Buffer>& buffers,
-            const std::vector<Expr>& place) {
+            const std::vector<std::vector<Expr>>& places, const std::vector<std::pair<Var, Expr>>& op_lets) {
     if (body.reduction)
       for (const ReduceAxis& axis : body.reduction->axes) iters.push_back({axis.var, axis.extent, IterKind::kReduce});
     auto block = make_ref<BlockNode>();
     const std::vector<Var> loops = bind(iters, name, *block);
-    std::vector<Expr> indices;
-    for (const Expr& e : place) indices.push_back(instantiate_.rewrite(e));
+    std::vector<std::vector<Expr>> indices;
+    for (const std::vector<Expr>& place : places) {
+      indices.emplace_back();
+      for (const Expr& e : place) indices.back().push_back(instantiate_.rewrite(e));
+    }
+    std::vector<std::pair<Var, Expr>> lets;
+    for (const auto& [var, value] : op_lets) {
+      const Expr here = instantiate_.rewrite(value);
+      lets.emplace_back(make_var(var->name, var->dtype), here);
+      instantiate_.vars[var.get()] = lets.back().first;
+    }
 
     std::vector<Expr> values;
     if (body.reduction) {
       const Reduction& r = *body.reduction;
       std::vector<Stmt> init;
       for (size_t k = 0; k < buffers.size(); ++k) {
-        init.push_back(store(buffers[k], indices, instantiate_.rewrite(r.identity[k])));
-        instantiate_.vars[r.left[k].get()] = load(buffers[k], indices);
+        init.push_back(store(buffers[k], indices[k], instantiate_.rewrite(r.identity[k])));
+        instantiate_.vars[r.left[k].get()] = load(buffers[k], indices[k]);
         instantiate_.vars[r.right[k].get()] = instantiate_.rewrite(r.sources[k]);
       }
       block->init = seq(std::move(init));
@@ -279,29 +309,32 @@ class Builder {
     }
 
     RegionUnion reads, writes;
-    for (const Buffer& buffer : buffers) writes.add(buffer, indices);
+    for (size_t k = 0; k < buffers.size(); ++k) writes.add(buffers[k], indices[k]);
     const auto state = [&](const LoadNode& read) {
-      return block->init && std::find(buffers.begin(), buffers.end(), read.buffer) != buffers.end() &&
-             same_place(read.indices, indices);
+      const auto written = std::ranges::find(buffers, read.buffer);
+      return block->init && written != buffers.end() &&
+             same_place(read.indices, indices[static_cast<size_t>(written - buffers.begin())]);
     };
-    for (const Expr& value : values)
-      walk(value, [&](const Expr& e) {
-        if (const auto* read = e.as<LoadNode>(); read && !state(*read)) reads.add(read->buffer, read->indices);
-        return true;
-      });
+    const auto note_reads = [&](const Expr& e) {
+      if (const auto* read = e.as<LoadNode>(); read && !state(*read)) reads.add(read->buffer, read->indices);
+      return true;
+    };
+    for (const auto& [var, value] : lets) walk(value, note_reads);
+    for (const Expr& value : values) walk(value, note_reads);
     block->reads = reads.take();
     block->writes = writes.take();
 
     // Several states change together: all values are known before the first is stored.
     std::vector<Stmt> stores;
-    std::vector<Var> lets;
     for (size_t k = 0; k < values.size(); ++k) {
-      lets.push_back(make_var(fmt::format("value{}", k), values[k].dtype()));
-      stores.push_back(store(buffers[k], indices, values.size() == 1 ? values[k] : Expr(lets[k])));
+      if (values.size() > 1 && values[k].kind() != ExprKind::kVar) {
+        lets.emplace_back(make_var(fmt::format("value{}", k), values[k].dtype()), values[k]);
+        values[k] = lets.back().first;
+      }
+      stores.push_back(store(buffers[k], indices[k], values[k]));
     }
     block->body = seq(std::move(stores));
-    if (values.size() > 1)
-      for (size_t k = values.size(); k-- > 0;) block->body = let(lets[k], values[k], block->body);
+    for (size_t k = lets.size(); k-- > 0;) block->body = let(lets[k].first, lets[k].second, block->body);
     return around(loops, block);
   }
 

@@ -238,6 +238,45 @@ TEST(Te, ArgmaxTakesTheFirst) {
   EXPECT_EQ(out, (std::vector<int64_t>{1, 3}));
 }
 
+TEST(Te, ARecurrenceWritesOverItsStates) {
+  const Tensor x = placeholder({6, 3}, kF32, "X"), s0 = placeholder({3}, kF32, "S0");
+  const auto made = te::recur(
+      6, {3}, [&](const auto& i) { return s0(i[0]); },
+      [&](const auto& s, const Expr& t, const auto& i) {
+        const Var sum = make_var("sum", kF32);
+        return te::Step{{{sum, s[0] + x(t, i[0])}}, {Expr(sum) * Expr(sum)}, {Expr(sum)}};
+      },
+      "squares", {"i"});
+  const Func f = te::create_func("squares", {x, s0}, made);
+  EXPECT_EQ(text_of(f),
+            R"(func squares(X: f32[6, 3], S0: f32[3], squares.v0: f32[3] output, squares.v1: f32[6, 3] output):
+  for i in 3:
+    block squares_init(vi: spatial[3] = i):
+      reads S0[vi]
+      writes squares.v0[vi]
+      squares.v0[vi] = S0[vi]
+  for i in 3:
+    for t in 6:
+      block squares(vi: spatial[3] = i, vt: scan[6] = t):
+        reads squares.v0[vi], X[vt, vi]
+        writes squares.v0[vi], squares.v1[vt, vi]
+        let sum = squares.v0[vi] + X[vt, vi]
+        let value0 = sum * sum
+        squares.v0[vi] = value0
+        squares.v1[vt, vi] = sum
+)");
+  std::vector<float> in(18, 1), start = {0, 1, -2}, last(3), sums(18);
+  run(f, {arg(in), arg(start), arg(last), arg(sums)});
+  for (size_t i = 0; i < 3; ++i) {
+    float state = start[i];
+    for (size_t t = 0; t < 6; ++t) {
+      EXPECT_EQ(sums[3 * t + i], state + 1);
+      state = (state + 1) * (state + 1);
+    }
+    EXPECT_EQ(last[i], state);
+  }
+}
+
 TEST(Te, ScanOfOneState) {
   const Tensor x = placeholder({6, 3}, kF32, "X");
   const auto sum = te::scan(

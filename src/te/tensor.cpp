@@ -172,6 +172,38 @@ std::vector<Tensor> scan(Expr steps, std::vector<Expr> shape, const ElementFn& i
   return outputs_of(op);
 }
 
+std::vector<Tensor> recur(Expr steps, std::vector<Expr> shape, const ElementFn& init, const RecurFn& step,
+                          std::string name, std::vector<std::string> axis_names) {
+  auto op = make_ref<OpNode>();
+  op->kind = OpNode::Kind::kRecur;
+  op->name = std::move(name);
+  op->axes = make_axes(shape.size(), axis_names);
+  op->steps = std::move(steps);
+  op->step = make_var("vt");
+  op->init.push_back(init(op->axes));
+  FETTLE_CHECK_MSG(!op->init[0].reduction, "recur: the initial state is no reduction");
+  const std::vector<Expr> here(op->axes.begin(), op->axes.end());
+  std::vector<Expr> states;
+  for (size_t k = 0; k < op->init[0].outputs(); ++k) {
+    const DType dtype = op->init[0].dtype(k);
+    op->outputs.push_back({shape, dtype});
+    const Tensor state = placeholder_node(shape, dtype, op->name);
+    states.push_back(state(here));
+    op->states.push_back(state.buffer());
+  }
+  Step made = step(states, op->step, op->axes);
+  FETTLE_CHECK_MSG(made.states.size() == states.size(), "recur: init and step differ in number");
+  for (size_t k = 0; k < states.size(); ++k) FETTLE_CHECK(made.states[k].dtype() == states[k].dtype());
+  std::vector<Expr> full = {op->steps};
+  full.insert(full.end(), shape.begin(), shape.end());
+  for (const Expr& row : made.rows) op->outputs.push_back({full, row.dtype()});
+  FETTLE_CHECK(!op->outputs.empty());
+  op->lets = std::move(made.lets);
+  made.states.insert(made.states.end(), made.rows.begin(), made.rows.end());
+  op->body.emplace_back(std::move(made.states));
+  return outputs_of(op);
+}
+
 std::vector<Tensor> opaque(std::vector<OutputSpec> outputs, std::vector<BlockAxis> axes, const StatementFn& body,
                            std::string name) {
   auto op = make_ref<OpNode>();

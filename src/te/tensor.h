@@ -126,6 +126,18 @@ using StepFn = std::function<Body(const std::vector<Tensor>& states, const Expr&
 std::vector<Tensor> scan(Expr steps, std::vector<Expr> shape, const ElementFn& init, const StepFn& update,
                          std::string name = "scan", std::vector<std::string> axis_names = {});
 
+/// State that each step writes over, and what each step leaves behind:
+///   state[i…] = init(i…)        for t in [0, steps): state[i…], row[t, i…] = step(state[i…], t, i…)
+/// A step reads of the states the one element that it makes anew. There may be no steps.
+struct Step {
+  std::vector<std::pair<Var, Expr>> lets;  // in order; a later one may name an earlier one
+  std::vector<Expr> states, rows;          // of the lets' variables, each of which may be named many times
+};
+using RecurFn = std::function<Step(const std::vector<Expr>& states, const Expr& t, const std::vector<Var>& indices)>;
+/// The states as the last step leaves them, then the rows.
+std::vector<Tensor> recur(Expr steps, std::vector<Expr> shape, const ElementFn& init, const RecurFn& step,
+                          std::string name = "recur", std::vector<std::string> axis_names = {});
+
 /// Outputs by statements of one's own, for what no element function can say: one instance of `body` for each point of
 /// `axes`. Instances of spatial axes may run in any order and at once: each writes elements of its own. Those of other
 /// kinds keep their order. `body` gets the outputs' buffers, and reads tensors as usual. All of it is one block.
@@ -169,17 +181,20 @@ Tensor pad(const Tensor& t, const std::vector<Expr>& before, const std::vector<E
 
 /// How the tensors of one op are computed.
 struct OpNode : RefCounted {
-  enum class Kind : uint8_t { kCompute, kScan, kOpaque };
+  enum class Kind : uint8_t { kCompute, kScan, kRecur, kOpaque };
   Kind kind = Kind::kCompute;
   std::string name;
   std::vector<OutputSpec> outputs;
   std::vector<Var> axes;   // of the outputs' dimensions; kScan: without the first
   std::vector<Body> body;  // one; kOpaque: none
-  // kScan, kOpaque
+  // kScan, kRecur, kOpaque
   std::vector<Body> init;      // one; kOpaque: or none
   std::vector<Buffer> states;  // stand for the outputs inside the body
-  // kScan
-  Var step;  // t - 1
+  // kScan, kRecur
+  Var step;  // kScan: t - 1
+  // kRecur
+  Expr steps;
+  std::vector<std::pair<Var, Expr>> lets;  // around the body
   // kOpaque
   std::vector<BlockAxis> block_axes;
   Statements statements = Stmt();

@@ -6,6 +6,7 @@
 
 #include "graph/control.h"
 #include "graph/late_sizes.h"
+#include "graph/loop_kernel.h"
 #include "graph/op.h"
 #include "graph/op_util.h"
 
@@ -128,7 +129,13 @@ Types define_sizes_type(const Node& node) {
 constexpr OpDef defs[] = {
     {.name = kDefineSizes, .infer = define_sizes_type},
     {.name = "If", .min_inputs = 1, .max_inputs = -1, .infer = if_type, .compute = nullptr, .n_outputs = -1},
-    {.name = "Loop", .min_inputs = 0, .max_inputs = -1, .infer = loop_type, .compute = nullptr, .n_outputs = -1},
+    {.name = "Loop",
+     .min_inputs = 0,
+     .max_inputs = -1,
+     .infer = loop_type,
+     .compute = loop_compute,
+     .n_outputs = -1,
+     .work = ElementWork::kConverts},
     // (state…, scanned…, captured…) {body}: lower_scan makes a Loop of it.
     {.name = "Scan", .min_inputs = 1, .max_inputs = -1, .infer = not_lowered, .compute = nullptr, .n_outputs = -1},
 };

@@ -80,6 +80,11 @@ Result<> sink_scales(Graph& graph, const PassContext& context);
 /// where nothing follows that a kernel of its own would have taken along.
 Result<> combine_siblings(Graph& graph, const PassContext& context);
 
+/// Loops of small elementwise work whose iterations are counted become one kernel (graph/loop_kernel.h). They are
+/// marked so, and are given their bodies' constants.
+///   Loop(n, s, x) {i, s, x → s * 0.9 + x[i]}   →   Loop(n, s, x, 0.9) {steps n; i, s, x, f → s * f + x[i]}
+Result<> fuse_loops(Graph& graph, const PassContext& context);
+
 /// Equal nodes over equal inputs become one, and so do equal small constants.
 Result<> merge_common(Graph& graph, const PassContext& context);
 

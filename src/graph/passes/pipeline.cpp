@@ -35,6 +35,7 @@ std::span<const GraphPass> graph_passes() {
       {"combine_siblings", combine_siblings},
       {"settle_bodies", settle_bodies, /*runs_on_bodies=*/true},
       {"drop_dead", drop_dead},
+      {"fuse_loops", fuse_loops, /*runs_on_bodies=*/true},
   };
   return list;
 }

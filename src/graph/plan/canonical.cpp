@@ -174,6 +174,15 @@ bool worth_inlining(const Definition& made, const Uses& uses) {
   return uses.loads == 1 && !uses.by_reduction;
 }
 
+/// By other nests than the one that defines it: a state has a beginning, and steps.
+bool is_written_by_several(const BufferNode* buffer, const std::vector<Stmt>& nests) {
+  return std::ranges::count_if(nests, [&](const Stmt& stmt) {
+           const Nest nest = open_nest(stmt);
+           return nest.block &&
+                  std::ranges::any_of(nest.block->writes, [&](const Region& r) { return r.buffer.get() == buffer; });
+         }) > 1;
+}
+
 class Inliner : public Folder {
  public:
   explicit Inliner(const Definition& made) : made_(made) {}
@@ -277,7 +286,8 @@ Func inline_blocks(const Func& func) {
   for (size_t i = 0; i < nests.size();) {
     const std::optional<Definition> made = definition_of(open_nest(nests[i]));
     const auto internal = made ? std::find(allocations.begin(), allocations.end(), made->buffer) : allocations.end();
-    if (internal == allocations.end() || !worth_inlining(*made, uses_of(made->buffer.get(), nests))) {
+    if (internal == allocations.end() || is_written_by_several(made->buffer.get(), nests) ||
+        !worth_inlining(*made, uses_of(made->buffer.get(), nests))) {
       ++i;
       continue;
     }

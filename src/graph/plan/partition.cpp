@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "graph/late_sizes.h"
 #include "graph/op_registry.h"
 #include "graph/view.h"
 
@@ -15,13 +16,16 @@ namespace {
 /// More nodes than this are not taken in at once to find where the users of a value meet.
 constexpr size_t kMaxStretch = 24;
 
+/// Of each result of elementwise groups that become one. Calls of larger ones take little of their time.
+constexpr int64_t kMostJoinedBytes = 64 << 10;
+
 /// Keys and queries from which on attention may be one kernel: the scores of fewer keys stay in the caches, and its
 /// lanes are queries.
 constexpr int64_t kFewestKeys = 256, kFewestQueries = 32;
 
 class Partitioner {
  public:
-  explicit Partitioner(const Graph& graph) : graph_(graph) {
+  explicit Partitioner(const Graph& graph, const Iterations& iterations = {}) : graph_(graph), iterations_(iterations) {
     for (size_t i = 0; i < graph.nodes().size(); ++i) position_[graph.nodes()[i]] = i;
     for (const GraphOutput& output : graph.outputs()) outputs_.insert(output.value);
   }
@@ -34,6 +38,7 @@ class Partitioner {
     std::stable_sort(groups.begin(), groups.end(), [&](const Group& a, const Group& b) {
       return position_.at(a.nodes.back()) < position_.at(b.nodes.back());
     });
+    if (iterations_.number) join_elementwise(groups);
     return groups;
   }
 
@@ -125,6 +130,10 @@ class Partitioner {
     std::erase_if(groups, [&](const Group& g) { return gone.contains(g.anchor); });
   }
 
+  bool places_rows(const Node& node) const {
+    return only_places_rows(node, iterations_) && !outputs_.contains(node.output());
+  }
+
   static bool is_depthwise(const Node& node) {
     const int64_t groups = node.attrs.get_int("group", 1);
     constexpr int64_t kWidest = 3;
@@ -140,8 +149,10 @@ class Partitioner {
     group.nodes = {first};
     taken_.insert(first);
     group.may_be_view = may_be_view(*first);
+    group.is_row = is_row(*first, iterations_) || places_rows(*first);
     group.is_concatenation = is_concatenation(*first);
-    if (group.may_be_view || group.is_concatenation || group.kind == FusionKind::kOpaque || first->outputs.size() != 1)
+    if (group.may_be_view || group.is_row || group.is_concatenation || group.kind == FusionKind::kOpaque ||
+        first->outputs.size() != 1)
       return group;
     const Value* frontier = first->output();
     while (const auto stretch = next_stretch(group, frontier)) {
@@ -177,6 +188,7 @@ class Partitioner {
 
   bool may_follow(const Group& group, const Node& node) const {
     if (taken_.contains(&node) || node.outputs.size() != 1 || may_be_view(node)) return false;
+    if (places_rows(node)) return false;
     const FusionKind kind = fusion_kind(node);
     const Shape& shape = node.output()->shape();
     const Shape& produced = group.anchor->output()->shape();
@@ -213,6 +225,80 @@ class Partitioner {
     std::erase_if(groups, [](const Group& group) { return group.nodes.empty(); });
   }
 
+  /// In a loop calls of small kernels take longer than their work. Elementwise groups of one shape become one of
+  /// several results, where nothing lies between them. Here alone a group returns several.
+  ///   c' = f * c + i * g | h = o * tanh(c')   →   one group, which returns c' and h
+  void join_elementwise(std::vector<Group>& groups) const {
+    // What reads sizes that a node defines stays behind it, without reading its result.
+    if (std::ranges::any_of(graph_.nodes(), [](const Node* node) { return !defined_sizes(*node).empty(); })) return;
+    const auto may_join = [&](const Group& group) {
+      const Value& made = *group.nodes.back()->output();
+      return !group.may_be_view && !group.is_row && !group.is_concatenation &&
+             std::ranges::all_of(group.nodes, [](const Node* node) { return node->op->is_pointwise; }) &&
+             (element_count(made.shape()) * made.dtype().element_bytes()).typical() <= kMostJoinedBytes;
+    };
+    for (size_t b = 1; b < groups.size(); ++b) {
+      if (!may_join(groups[b])) continue;
+      for (size_t a = 0; a < b; ++a) {
+        if (!may_join(groups[a]) || is_between(groups, a, b) || is_between(groups, b, a) ||
+            !(groups[a].nodes.back()->output()->shape() == groups[b].nodes.back()->output()->shape()))
+          continue;
+        Group joined = groups[a];
+        joined.nodes.insert(joined.nodes.end(), groups[b].nodes.begin(), groups[b].nodes.end());
+        std::ranges::sort(joined.nodes, {}, [&](const Node* node) { return position_.at(node); });
+        joined.anchor = joined.nodes.front();
+        joined.inputs.clear();
+        joined.outputs.clear();
+        find_boundary(joined);
+        groups[b] = std::move(joined);
+        groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(a));
+        --b;
+        a = static_cast<size_t>(-1);  // what it has become may join more
+      }
+    }
+    order_by_use(groups);
+  }
+
+  /// Whether what one group makes comes to another through groups between them.
+  static bool is_between(const std::vector<Group>& groups, size_t from, size_t to) {
+    std::unordered_map<const Node*, size_t> group_of;
+    for (size_t g = 0; g < groups.size(); ++g)
+      for (const Node* node : groups[g].nodes) group_of[node] = g;
+    std::vector<size_t> next;
+    std::unordered_set<size_t> seen = {from};
+    const auto add_users = [&](size_t group) {
+      for (const Value* output : groups[group].outputs)
+        for (const Node* user : output->users)
+          if (const size_t g = group_of.at(user); (group != from || g != to) && !seen.contains(g)) next.push_back(g);
+    };
+    add_users(from);
+    while (!next.empty()) {
+      const size_t group = next.back();
+      next.pop_back();
+      if (group == to) return true;
+      if (seen.insert(group).second) add_users(group);
+    }
+    return false;
+  }
+
+  /// Each group behind those whose results it reads.
+  static void order_by_use(std::vector<Group>& groups) {
+    std::vector<Group> ordered;
+    std::unordered_set<const Value*> waiting;
+    for (const Group& group : groups)
+      for (const Node* node : group.nodes) waiting.insert(node->outputs.begin(), node->outputs.end());
+    while (!groups.empty()) {
+      const auto next = std::ranges::find_if(groups, [&](const Group& group) {
+        return std::ranges::none_of(group.inputs, [&](const Value* input) { return waiting.contains(input); });
+      });
+      for (const Node* node : next->nodes)
+        for (const Value* output : node->outputs) waiting.erase(output);
+      ordered.push_back(std::move(*next));
+      groups.erase(next);
+    }
+    groups = std::move(ordered);
+  }
+
   static bool maps_pixels(const Node& node) { return node.op->maps_pixels && node.op->maps_pixels(node); }
 
   void find_boundary(Group& group) const {
@@ -232,6 +318,7 @@ class Partitioner {
   }
 
   const Graph& graph_;
+  const Iterations iterations_;
   std::unordered_map<const Node*, size_t> position_;
   std::unordered_set<const Value*> outputs_;
   std::unordered_set<const Node*> taken_;
@@ -259,8 +346,8 @@ std::string Group::name() const {
   return text;
 }
 
-std::vector<Group> partition(const Graph& graph, const std::vector<const Node*>& fused) {
-  return Partitioner(graph).run(fused);
+std::vector<Group> partition(const Graph& graph, const std::vector<const Node*>& fused, const Iterations& iterations) {
+  return Partitioner(graph, iterations).run(fused);
 }
 
 std::vector<const Node*> fusible_nodes(const Graph& graph) { return Partitioner(graph).fusible(); }

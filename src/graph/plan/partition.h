@@ -6,6 +6,7 @@
 
 #include "graph/graph.h"
 #include "graph/op.h"
+#include "graph/plan/rows.h"
 
 namespace fettle {
 
@@ -17,6 +18,7 @@ struct Group {
   std::vector<Value*> inputs;                  // from outside, constants included, in order of first use; each once
   std::vector<Value*> outputs;                 // used outside, or graph outputs
   bool may_be_view = false;                    // a single node that moves no element where strides allow it: see view.h
+  bool is_row = false;                         // a single node that reads an iteration's row, or places it: see rows.h
   bool is_concatenation = false;               // moves no element where its inputs are made in place: see placement.h
 
   /// "Conv_Add_HardSwish"
@@ -32,12 +34,17 @@ struct Group {
 /// A follower is elementwise or a broadcast to the anchor's output shape; around a reduction also to the shape that
 /// was reduced, and a further reduction over the same axes. Several users of a value are taken in together where they
 /// meet again (x * sigmoid(x)). Elementwise groups also take in a Resize to the nearest pixel or a
-/// DepthToSpace that only they read. A group returns one value, so no two groups can wait for each other.
+/// DepthToSpace that only they read. A group returns one value, so no two groups can wait for each other. In a loop's
+/// body small elementwise groups of one shape become one of several values, if nothing lies between them.
 ///
 /// `fused`: nodes that begin no group but go on with those that make what they read (of fusible_nodes):
 ///   conv (depthwise) → relu → conv (1x1) → add           one group, if the 1x1 convolution is fused
 ///   matmul → mul → add(·, mask) → softmax → matmul       one group (attention), if the second product is fused
-std::vector<Group> partition(const Graph& graph, const std::vector<const Node*>& fused = {});
+///
+/// `iterations`: of the loop that the graph is a body of. Nodes that read a row of each iteration are groups of their
+/// own, and no kernels.
+std::vector<Group> partition(const Graph& graph, const std::vector<const Node*>& fused = {},
+                             const Iterations& iterations = {});
 
 /// Nodes that may go on with what makes what they read, since nothing else reads what lies between, in the order of the
 /// graph: 1x1 convolutions with the group of the depthwise convolution before them, and products of a softmax along

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "graph/control.h"
 #include "graph/late_sizes.h"
+#include "graph/loop_kernel.h"
 #include "graph/op_util.h"
 #include "graph/plan/memory.h"
 #include "graph/plan/placement.h"
@@ -75,6 +76,8 @@ struct BodyPlaces {
   std::string name;
   std::vector<View> inputs;
   std::vector<int> outputs;  // storages of dense values; -1: nobody reads it
+  int loop = -1;             // of a loop: which counter counts its iterations
+  Dim limit = kMaxDim;       // and how many there are at most
 };
 
 class Planner {
@@ -106,7 +109,8 @@ class Planner {
     if (!places_)
       for (const Value* input : graph_.inputs())
         if (is_worth_a_copy(*input) && is_read_by_spatial_operators(*input)) transposed_inputs_.push_back(input);
-    groups_ = partition(graph_, fused_nodes());
+    if (places_ && places_->loop >= 0) iterations_ = {graph_.inputs()[0], places_->limit};
+    groups_ = partition(graph_, fused_nodes(), iterations_);
     lay_out();
     placement_ = place_values(graph_, groups_, views_,
                               [&](const Value& part, const Value& whole) { return is_there_with(part, whole); });
@@ -140,7 +144,7 @@ class Planner {
         concatenate(group);
       else if (is_branch(*group.anchor))
         FETTLE_TRY_VOID(branch(*group.anchor));
-      else if (is_loop(*group.anchor))
+      else if (is_loop(*group.anchor) && !is_loop_kernel(*group.anchor))
         FETTLE_TRY_VOID(loop(*group.anchor));
       else if (is_size_definition(*group.anchor))
         define(*group.anchor);
@@ -211,7 +215,8 @@ class Planner {
     placed_storages_.clear();
     for (const Value* whole : placement_.wholes) placed_storages_.push_back(add_storage(*whole));
     for (const Group& group : groups_) {
-      is_view_[group.anchor] = group.may_be_view && try_view(group);
+      is_view_[group.anchor] = (group.may_be_view && try_view(group)) || group.is_row;
+      if (group.is_row) place_row(*group.anchor);
       if (is_view_[group.anchor]) continue;
       for (const Value* output : group.outputs) views_[output] = lay_out(group, *output);
       if (group.is_concatenation) view_origins_[group.outputs[0]] = group.anchor->provenance;
@@ -484,12 +489,13 @@ class Planner {
   Result<> loop(const Node& node) {
     const LoopParts loop(node);
     PlanStep step{.kind = PlanStep::Kind::kLoop, .loop = plan_.n_loops++};
-    BodyPlaces places{node.name, {}, {}};
+    BodyPlaces places{node.name, {}, {}, step.loop};
     if (const Value* limit = loop.limit()) {
-      if (const auto known = ops::content_of(*limit))
+      if (const auto known = ops::content_of(*limit)) {
         step.limit = known->front();
-      else
-        step.limit_at = operand_at(*limit, readable(*limit));
+        places.limit = *step.limit;
+      }
+      if (!step.limit) step.limit_at = operand_at(*limit, readable(*limit));
     }
     const int counter = add_storage(Storage::Kind::kCounter, *loop.iteration());
     plan_.storages.back().index = step.loop;
@@ -691,6 +697,21 @@ class Planner {
     return true;
   }
 
+  /// A window that moves with the iterations; of what only says where rows are, nothing is left.
+  void place_row(const Node& node) {
+    if (!is_row(node, iterations_)) return;
+    const RowView row = row_view(node, views_.at(node.input(0)));
+    View view = row.first;
+    view.storage = add_storage(Storage::Kind::kWindow, *node.output());
+    Storage& window = plan_.storages.back();
+    window.size_bytes = plan_.storages[static_cast<size_t>(row.first.storage)].size_bytes;  // rows may have strides
+    window.base = row.first.storage;
+    window.loop = places_->loop;
+    window.step_bytes = row.step_elems * node.output()->dtype().element_bytes();
+    views_[node.output()] = view;
+    view_origins_[node.output()] = node.provenance;
+  }
+
   std::vector<int> order_for(const Group& group, const Value& output) const {
     const Shape& shape = output.shape();
     std::vector<int> row_major(shape.size());
@@ -790,6 +811,7 @@ class Planner {
   std::vector<PlanStep>* steps_;
   std::optional<BodyPlaces> places_;  // of a body
   size_t first_storage_ = 0;
+  Iterations iterations_;  // of a loop's body
   std::vector<Group> groups_;
   Placement placement_;
   std::vector<int> placed_storages_;

@@ -14,13 +14,24 @@
 namespace fettle {
 namespace {
 
+/// Lets and stores alone: what a scan does whose steps say where they write.
+bool only_stores(const Stmt& body) {
+  bool only = true;
+  walk(body, [&](const Stmt& s) {
+    only = only && (s.kind() == StmtKind::kLet || s.kind() == StmtKind::kStore || s.kind() == StmtKind::kSeq);
+    return only;
+  });
+  return only;
+}
+
 /// All blocks are plain nests with iterators, so that loops and iterators can change together.
 bool is_simple(const Func& func) {
   for (const Stmt& stmt : nests_of(func)) {
     const Nest nest = open_nest(stmt);
     if (!is_plain(nest)) return false;
     for (const IterVar& iter : nest.block->iters)
-      if (iter.kind != IterKind::kSpatial && iter.kind != IterKind::kReduce) return false;
+      if (iter.kind == IterKind::kOpaque || (iter.kind == IterKind::kScan && !only_stores(nest.block->body)))
+        return false;
   }
   for (const Param& param : func->params)
     if (param.buffer->layout) return false;

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/check.h"
+#include "graph/control.h"
 #include "graph/op.h"
 #include "graph/plan/canonical.h"
+#include "graph/plan/nest.h"
 #include "graph/plan/shapes.h"
 #include "graph/small_types.h"
 #include "te/create_func.h"
@@ -38,6 +41,21 @@ bool is_identity(const BufferOrder& order) {
   for (size_t d = 0; d < order.order.size(); ++d)
     if (order.order[d] != static_cast<int>(d)) return false;
   return true;
+}
+
+// Of a loop, what says how often it runs is part of the program.
+void drop_unread_inputs(Func& func, std::vector<Value*>& values) {
+  std::unordered_set<const BufferNode*> used;
+  for (const Stmt& stmt : nests_of(func))
+    for (const auto* regions : {&open_nest(stmt).block->reads, &open_nest(stmt).block->writes})
+      for (const Region& region : *regions) used.insert(region.buffer.get());
+  std::vector<Value*> left;
+  for (size_t i = 0; i < values.size(); ++i)
+    if (used.contains(func->params[i].buffer.get())) left.push_back(values[i]);
+  func = with(func, [&](FuncNode& f) {
+    std::erase_if(f.params, [&](const Param& param) { return !used.contains(param.buffer.get()); });
+  });
+  values = std::move(left);
 }
 
 }  // namespace
@@ -87,6 +105,7 @@ Result<GroupProgram> group_program(const Group& group, const std::vector<std::pa
   }
   func = fold_scalars(func, scalars);
   program.params = std::move(kept);
+  if (is_loop(*group.anchor)) drop_unread_inputs(func, program.params);
   func = inline_blocks(func);
 
   // What stays inside lies as the output does, where it has as many dimensions.

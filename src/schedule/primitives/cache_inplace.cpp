@@ -53,12 +53,19 @@ Result<Applied> apply_cache_inplace(const Schedule& s, const CacheInplaceArgs& a
   const ForNode* const loop = given.loop;
   FETTLE_TRY(const Buffer buffer, write_buffer(*block, args.write_index));
   FETTLE_TRY_VOID(check_scope(s, args.scope, block));
-  if (!block->init) return refused(ErrorCode::E212, func, block, "block {} has no init", block->name);
-  FETTLE_TRY_VOID(check_complete(ErrorCode::E212, func, *block, *scope, true));
-  const auto* init = block->init.as<StoreNode>();
   const auto stores = stores_of(block->body, buffer.get());
-  const bool same_place =
-      init && stores.size() == 1 && block->writes.size() == 1 && structural_equal(init->indices, stores.front());
+  const auto* init = block->init ? block->init.as<StoreNode>() : nullptr;
+  const auto is_there = [&](const std::vector<Expr>& other) { return structural_equal(other, stores.front()); };
+  bool same_place = stores.size() == 1;
+  if (block->init) {
+    FETTLE_TRY_VOID(check_complete(ErrorCode::E212, func, *block, *scope, true));
+    same_place = same_place && init && block->writes.size() == 1 && is_there(init->indices);
+  } else {
+    const auto scans = [](const IterVar& iter) { return iter.kind == IterKind::kScan; };
+    if (std::ranges::none_of(block->iters, scans))
+      return refused(ErrorCode::E212, func, block, "block {} has no init, and is no scan", block->name);
+    same_place = same_place && std::ranges::all_of(loads_of(block->body, buffer.get()), is_there);
+  }
   if (!same_place)
     return refused(ErrorCode::E212, func, block, "block {} does not clear and update one element", block->name);
 
@@ -93,10 +100,11 @@ Result<Applied> apply_cache_inplace(const Schedule& s, const CacheInplaceArgs& a
   const std::string store_name = unique_block_name(func, buffer->name + "_" + args.scope + "_store");
   const auto element = [&](const VarMap& vars) {
     std::vector<Expr> indices;
-    for (const Expr& index : init->indices) indices.push_back(substitute(index, vars));
+    for (const Expr& index : stores.front()) indices.push_back(substitute(index, vars));
     return indices;
   };
   const Stmt loading = transfer(load_name, tile, carried, [&](const VarMap& vars, const Expr& first) {
+    if (!init) return store(cache, element(vars), load(buffer, element(vars)));
     const Expr start = substitute(init->value, vars);
     return store(cache, element(vars), is_true(first) ? start : select(first, start, load(buffer, element(vars))));
   });
@@ -104,6 +112,7 @@ Result<Applied> apply_cache_inplace(const Schedule& s, const CacheInplaceArgs& a
     return store(buffer, element(vars), load(cache, element(vars)));
   });
   const Stmt update = with(*with_buffer(*block, buffer, cache).as<BlockNode>(), [](BlockNode& b) {
+    if (!b.init) return;
     b.init = nullptr;
     drop_unread(b);  // what the init alone read, a bias say
   });

@@ -16,7 +16,11 @@ namespace fettle {
 /// An elementwise consumer inlined into the store (reverse_compute_inline) works in the last step only; so does one
 /// moved under the loop (reverse_compute_at). Loops of the new blocks follow the tile, as in reverse_compute_at.
 ///
-/// block:       a reduction block whose init is in place
+/// A scan that reads and writes one element of the buffer takes it as it is, and leaves it there:
+///   for i0: for t: for i1: S[vi] = f(S[vi], X[t, vi])
+///   →  for i0: for ax0: S_S[vi] = S[vi];  for t: for i1: S_S[vi] = f(S_S[vi], X[t, vi]);  for ax0: S[vi] = S_S[vi]
+///
+/// block:       a reduction block whose init is in place, or a scan
 /// write_index: which of its writes
 /// loop:        encloses the block
 /// scope:       memory scope of the accumulators

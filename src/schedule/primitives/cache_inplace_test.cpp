@@ -132,6 +132,40 @@ func again(A: f32[5, 4], C: f32[5, 3] output):
   EXPECT_SAME_RESULT(s);
 }
 
+constexpr const char* kSteps = R"(
+func steps(X: f32[6, 10], S: f32[10] output, R: f32[6, 10] output):
+  for i in 10:
+    block S_init(vi: spatial[10] = i):
+      writes S[vi]
+      S[vi] = 1.0
+  for i in 10:
+    for t in 6:
+      block S(vi: spatial[10] = i, vt: scan[6] = t):
+        reads S[vi], X[vt, vi]
+        writes S[vi], R[vt, vi]
+        let next = S[vi] * 2.0 + X[vt, vi]
+        S[vi] = next
+        R[vt, vi] = next
+)";
+
+TEST(CacheInplace, AScanTakesItsStateAsItIs) {
+  for (const bool around_steps : {true, false}) {
+    auto s = schedule_from(kSteps);
+    const BlockRef steps = s.block("S");
+    const auto loops = get_loops(s, {steps});
+    ASSERT_OK(loops);
+    const auto i = split(s, {(*loops)[0], {kInfer, 4}, Tail::kGuard});
+    ASSERT_OK(reorder(s, {{(*i)[0], (*loops)[1], (*i)[1]}}));
+    ASSERT_OK(cache_inplace(s, {steps, 0, around_steps ? (*i)[0] : (*loops)[1], "register"}));
+    EXPECT_REPLAYS(s);
+    EXPECT_SAME_RESULT(s);
+  }
+  auto s = schedule_from(kSteps);
+  const auto begin = get_loops(s, {s.block("S_init")});
+  ASSERT_OK(begin);
+  EXPECT_ERROR(cache_inplace(s, {s.block("S_init"), 0, (*begin)[0], "register"}), E212);
+}
+
 // The tile would begin before the copy that its first step reads.
 TEST(CacheInplace, E227WhatTheInitReadsIsMadeBelow) {
   auto s = schedule_from(kBiased);

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
+#include "tune/parts/copies.h"
 #include "tune/parts/loops.h"
 #include "tune/parts/preferences.h"
 #include "tune/parts/straight_runs.h"
@@ -203,9 +205,85 @@ Result<> in_straight_runs(Making& m, const BlockStructure& block, const std::vec
   return m.share({loops.begin(), loops.end() - 1}, loops.size() > 1 ? ns : 0);
 }
 
+// Steps, innermost, that write over states element by element.
+bool writes_over_states(const BlockNode& block, const Var& innermost) {
+  const auto is_steps = [&](const IterVar& iter) { return iter.binding.get() == innermost.get(); };
+  for (const IterVar& iter : block.iters)
+    if (iter.kind != (is_steps(iter) ? IterKind::kScan : IterKind::kSpatial)) return false;
+  const auto is_own = [&](const Range& range) {
+    return is_one(range.extent) && (range.min.kind() == ExprKind::kVar || as_int(range.min));
+  };
+  return std::ranges::any_of(block.iters, is_steps) && std::ranges::any_of(block.writes, [&](const Region& write) {
+           return read_region(block, write.buffer.get()) && std::ranges::all_of(write.ranges, is_own);
+         });
+}
+
+// How long all steps take one thread, ns: in vectors, of what is in the caches.
+double steps_ns(const Making& m, const BlockNode& block, int64_t lanes) {
+  const IntEnv typical = typical_values(m.s.func());
+  double points = 1, operations = 0;
+  for (const IterVar& iter : block.iters) points *= static_cast<double>(extent_of(iter.extent, typical).value);
+  walk(
+      block.body, [](const Stmt&) { return true; },
+      [&](const Expr& e) {
+        operations += e.kind() == ExprKind::kBinary || e.kind() == ExprKind::kSelect ? 1 : 0;
+        return true;
+      });
+  return points / static_cast<double>(lanes) *
+         (operations * preferences::kMultiplyAddNs + preferences::kCallNs * static_cast<double>(calls_of(block)));
+}
+
+// Lanes are elements, and a few vectors of them go through all steps together: their states stay in registers, and no
+// vector waits for its step before.
+//   for i in 64: for t: S[i] = f(S[i], X[t, i])
+//   →  for i_0: for t: for i_1 in 4 (unrolled): for i_2 in 16 (vectorized): S[…] = f(S[…], X[t, …])
+Result<> in_lanes_of_steps(Making& m, BlockRef ref, const BlockNode& block, Loops loops) {
+  Schedule& s = m.s;
+  int64_t lanes = 1;
+  for (const Region& write : block.writes)
+    lanes = std::max(lanes, std::min(m.lanes(write.buffer->dtype), m.lanes(kF32)));
+  const double ns = steps_ns(m, block, lanes);
+  const LoopRef steps = loops.back();
+  loops.pop_back();
+  if (loops.empty()) return {};  // one element
+  FETTLE_TRY(const Extent extent, extent_of_loop(s, loops.back()));
+  if (extent.value < kFewestLanes) return m.share(loops, ns);
+  if (extent.constant) lanes = std::min(lanes, extent.value);
+  std::vector<int64_t> candidates;
+  for (const int64_t vectors : {4, 8, 2, 1})
+    if (vectors == 1 || vectors * lanes <= extent.value) candidates.push_back(vectors);
+  FETTLE_TRY(const int64_t vectors, m.pick("vectors", candidates));
+  const bool divides = extent.constant && extent.value % (vectors * lanes) == 0;
+  const Tail tail = divides ? Tail::kExact : Tail::kPartition;
+  FETTLE_TRY(const Loops parts, split(s, {.loop = loops.back(), .factors = {kInfer, vectors, lanes}, .tail = tail}));
+  loops.back() = parts[0];
+  Loops order = loops;
+  order.insert(order.end(), {steps, parts[1], parts[2]});
+  FETTLE_TRY_VOID(reorder(s, {.loops = order}));
+  for (size_t k = 0; k < block.writes.size(); ++k) {
+    if (!read_region(block, block.writes[k].buffer.get())) continue;  // rows
+    const auto copies = cache_inplace(s, {.block = ref, .write_index = static_cast<int64_t>(k), .loop = parts[0]});
+    FETTLE_TRY(const std::vector<BlockRef> both, copies);
+    for (const BlockRef& copy : both) {
+      FETTLE_TRY(const BlockNode* node, block_node(s, copy));
+      m.finished.push_back(node->name);
+      FETTLE_TRY_VOID(vectorize_copy(s, copy, loops.size(), lanes));
+    }
+  }
+  FETTLE_TRY_VOID(unroll(s, {.loop = parts[1]}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = parts[2]}));
+  return m.share(loops, ns);
+}
+
 Result<> without_structure(Making& m, BlockRef ref, const BlockNode& block, const Loops& loops) {
   const Schedule start = m.s;
   const Finished finished = m.finished;
+  FETTLE_TRY(const Var innermost, m.s.loop_var(loops.back()));
+  if (writes_over_states(block, innermost)) {
+    if (in_lanes_of_steps(m, ref, block, loops)) return {};
+    m.s = start;
+    m.finished = finished;
+  }
   const bool has_states = block.init && !single_store(block);
   if (has_states ? in_lanes_of_states(m, ref, block, loops) : in_lanes_of_last(m, block, loops)) return {};
   m.s = start;

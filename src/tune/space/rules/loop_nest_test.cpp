@@ -27,6 +27,30 @@ TEST(DefaultSchedule, FillsVectorsWithFewChannels) {
   }
 }
 
+// States of a recurrence stay in registers while all steps go by; lanes are elements.
+TEST(DefaultSchedule, StepsGoByInLanesOfElements) {
+  for (const int64_t n : {1, 3, 10, 64, 70, 200}) {
+    const te::Tensor x = te::placeholder({9, n}, kF32, "X"), s0 = te::placeholder({n}, kF32, "S0");
+    const auto made = te::recur(
+        9, {n}, [&](const auto& i) { return te::Body(std::vector<Expr>{s0(i[0]), constant(1, kF32)}); },
+        [&](const auto& s, const Expr& t, const auto& i) {
+          const Expr next = max(s[0], s[1]) + x(t, i[0]);
+          return te::Step{{}, {next, s[0]}, {next - s[1]}};
+        },
+        "S");
+    const Func func = te::create_func("steps", {x, s0}, made);
+    const auto s = default_schedule(func, avx512(), 2);
+    ASSERT_OK(s);
+    EXPECT_EQ(to_text(s->trace()).find("scope=\"register\"") != std::string::npos, n >= 4) << to_text(s->trace());
+    expect_same(func, *s);
+    for (uint64_t seed = 1; seed < 5; ++seed) {
+      const auto drawn = rule_space().generate(func, avx512(), 2, DecisionSource(seed), nullptr);
+      ASSERT_OK(drawn);
+      expect_same(func, *drawn);
+    }
+  }
+}
+
 // A fork costs some hundred nanoseconds: not worth it, perhaps (which tuning finds out), or in any case.
 TEST(DefaultSchedule, DealsOutWhatTakesLongEnough) {
   const auto trace_of = [](int64_t rows) {
