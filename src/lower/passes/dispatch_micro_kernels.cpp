@@ -359,7 +359,9 @@ class Dispatcher : public RangeMutator {
     }
     if (!uses_outer) return std::nullopt;
     if (!uses_inner) return Question{comparison, nullptr, nullptr};
-    if ((uses_serial && !is_open(comparison)) || is_lane_guard(comparison, inner) != lanes) return std::nullopt;
+    // Taps at a border are told apart by the bounds of their loop.
+    if (uses_serial && (at_border_ || !is_open(comparison))) return std::nullopt;
+    if (is_lane_guard(comparison, inner) != lanes) return std::nullopt;
     // A condition inside, over outer variables alone: (i0 < r ? 14 : 13).
     Expr nested;
     const auto is_inner = [&](const VarNode& var) { return inner.kinds.contains(&var); };
@@ -546,8 +548,13 @@ class Dispatcher : public RangeMutator {
     }
     {
       auto assumed = analyzer_.assume(logical_not(question->predicate));
-      if (question->rolled) copies_ = 1;  // another kernel
+      const bool outside = at_border_;
+      if (question->rolled) {
+        at_border_ = true;
+        copies_ = 1;  // of another kernel
+      }
       when_false = specialise(rename_bound(where_it_fails(*question, simple)), depth + 1);
+      at_border_ = outside;
     }
     if (!when_true && !when_false) return nullptr;
     if (!when_true) return if_then(logical_not(question->predicate), when_false);
@@ -578,6 +585,7 @@ class Dispatcher : public RangeMutator {
   std::vector<const ForNode*> outer_;
   bool lanes_too_;
   int copies_ = 0;
+  bool at_border_ = false;  // of an image of open size
   const Func& func_;
 };
 
