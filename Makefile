@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-candidates bench-core bench-cuda bench-learning bench-robust bench-model bench-numerics bench-operators bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads docs fuzz format lint clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-candidates bench-core bench-cuda bench-learning bench-robust bench-model bench-numerics bench-operators bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads docs fuzz fuzz-models format lint clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -86,6 +86,9 @@ docs: ## Write docs/schedule/ anew, from the primitives' headers
 fuzz: configure ## Random programs under random schedules, compiled against interpreted: make fuzz SEED=1 N=20000 BACKEND=llvm
 	@cmake --build $(BUILD) -j $(JOBS) --target fuzz
 	@$(BUILD)/bin/fuzz --seed $(or $(SEED),1) --traces $(or $(N),20000) --backend $(or $(BACKEND),llvm)
+
+fuzz-models: build ## Random models with open sizes, branches and loops, beside ONNX Runtime: make fuzz-models SEED=1 N=3000
+	@PYTHONPATH=$(BUILD)/python-package $(PYTHON) tests/random_models/random_models.py --seed $(or $(SEED),1) --count $(or $(N),3000)
 
 format: ## Format every source file
 	@scripts/setup.sh --dev

@@ -241,8 +241,8 @@ Result<> infer_loop_body(Node* node, const PassContext& context) {
   }
 }
 
-// An If one of whose bodies cannot be, with these sizes, is the other: that it takes this one is looked at when it runs.
-// Where neither can be, the error is that of the first.
+// An If one of whose bodies cannot be, with these sizes, is the other: that it takes this one is looked at when it
+// runs. Where neither can be, the error is that of the first.
 Result<std::optional<size_t>> only_branch(Graph& graph, Node* node, const PassContext& context) {
   Graph* rules = ops::SizeCheckScope::graph();
   Result<> results[2];

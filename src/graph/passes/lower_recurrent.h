@@ -14,8 +14,8 @@ namespace fettle::passes {
 /// linear_before_reset has a product of its own: it begins from r ⊙ h.) A reverse direction reads the steps from the
 /// last one on. Beyond a sequence's length its states stay and its Y is zero.
 /// `clip` bounds what gates' activations are given, and not the cell state before h(C), as ONNX Runtime has it.
-/// Quantised weights (DynamicQuantizeLSTM of com.microsoft) are multiplied as integers: what they multiply is quantised by
-/// its own extremes, each step anew.
+/// Quantised weights (DynamicQuantizeLSTM of com.microsoft) are multiplied as integers: what they multiply is quantised
+/// by its own extremes, each step anew.
 /// activation_alpha and activation_beta have one value for each activation that takes one, in their order.
 /// The nodes that stand for the layer, in order; they are not typed.
 /// E604 a size of the weights is not known · E605 an input's type or a length does not fit · E606 an attribute does not

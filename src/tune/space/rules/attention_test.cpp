@@ -202,8 +202,9 @@ TEST(AttentionRule, WholeBlocksOfOpenKeysHaveNoGuards) {
     ++kernels;
     plain += contains<IfNode>(func->body, [](const IfNode&) { return true; }) ? 0 : 1;
   }
-  EXPECT_EQ(kernels, 8u);  // the first block or not, whole or not, of a whole tile of queries or not
-  EXPECT_EQ(plain, 4u);
+  // The first block or not, whole or not, of a whole tile of queries or not, of all of its vectors or not.
+  EXPECT_EQ(kernels, 16u);
+  EXPECT_EQ(plain, 8u);
 }
 
 TEST(AttentionRule, ShortOnesStayApart) {
