@@ -32,6 +32,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily order_ops{"order", defs};
+extern constinit const OpFamily backwards_ops{"backwards", defs};
 
 }  // namespace fettle
