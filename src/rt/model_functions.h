@@ -11,6 +11,7 @@ void fettle_rt_destroy_context(FettleContext* context);
 /* Computes outputs[0], outputs[1], … from inputs[0], inputs[1], …, in the order of the info. Returns FETTLE_OK, or a
  * negative FettleStatus; then fettle_rt_error(context) says why. Memory that the caller gives to an output must not
  * overlap any other.
+ * Where a run tells how large an output is, and the caller's memory is too small for it, the call fails.
  * An output whose data are null is put where allocate_with says, else into memory that is the context's until its next
  * call. Afterwards each output has its shape, in memory that is the context's until its next call, too. */
 int32_t fettle_rt_run(FettleContext* context, const FettleTensor* inputs, FettleTensor* outputs);
@@ -24,7 +25,8 @@ int32_t fettle_rt_wait(FettleContext* context);
  * FETTLE_CANCELLED, unless its last kernel had begun. From any thread. */
 int32_t fettle_rt_cancel(FettleContext* context);
 
-/* The shapes that outputs will have, at most, for inputs of these shapes; data are not looked at. */
+/* The shapes that outputs will have for inputs of these shapes; data are not looked at. An extent that only a run tells
+ * is -1. */
 int32_t fettle_rt_output_shapes(FettleContext* context, const FettleTensor* inputs, FettleTensor* outputs);
 
 /* A state, by the name that the info gives it: copied to tensor->data, or, where that is null, where it lies, strided.
