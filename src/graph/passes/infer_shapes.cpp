@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "graph/control.h"
 #include "graph/late_sizes.h"
@@ -158,8 +160,50 @@ Result<> take_branch(Graph& graph, Node* node, size_t body, const PassContext& c
   return infer_nodes(graph, added, context);
 }
 
-// The body that an If takes, where that is known: by its condition; or, where bodies return other ranks, so that what
-// follows can be for one of them alone, by sizes, which must then be as they usually are.
+/// Which body each If takes whose bodies return other ranks, so that what follows can be for one of them alone: the one
+/// for usual sizes, unless the rest of the model cannot be then.
+struct RankChoices {
+  std::vector<bool> unusual;  // of each such If, in the order in which they are met
+  size_t met = 0;
+
+  bool next() {
+    if (met == unusual.size()) unusual.push_back(false);
+    return unusual[met++];
+  }
+  /// The next combination. False: there is none.
+  bool advance() {
+    unusual.resize(met);
+    met = 0;
+    while (!unusual.empty() && unusual.back()) unusual.pop_back();
+    if (unusual.empty()) return false;
+    unusual.back() = true;
+    return true;
+  }
+};
+thread_local RankChoices* rank_choices = nullptr;
+
+/// `infer` types the graph; where it cannot, it tries again with other choices. The error is the first.
+Result<> with_rank_choices(Graph& graph, const std::function<Result<>()>& infer) {
+  constexpr int kMostTries = 16;
+  RankChoices choices;
+  Result<> first;
+  for (int tries = 0;; ++tries) {
+    Graph before = graph.clone();
+    Graph* rules = ops::SizeCheckScope::graph();
+    std::vector<SizeCheck> checks = rules->size_checks();
+    RankChoices* const around = std::exchange(rank_choices, &choices);
+    Result<> inferred = infer();
+    rank_choices = around;
+    if (inferred) return {};
+    if (tries == 0) first = std::move(inferred);
+    if (tries == kMostTries || !choices.advance()) return first;
+    graph = std::move(before);
+    rules->set_size_checks(std::move(checks));
+  }
+}
+
+// The body that an If takes, where that is known: by its condition; or, where bodies return other ranks, by sizes, which
+// must then be such.
 std::optional<size_t> known_branch(const Node& node) {
   const Value* condition = node.inputs[0];
   if (condition->is_constant() && condition->constant->n_elems() == 1)
@@ -172,9 +216,10 @@ std::optional<size_t> known_branch(const Node& node) {
     same = same && (!type_of(0) || !type_of(1) || type_of(0)->shape.size() == type_of(1)->shape.size());
   }
   if (same) return {};
-  const int64_t usually = content->front().typical() != 0 ? 1 : 0;
-  ops::note_equal(node, content->front(), usually, "a branch of another rank cannot be taken");
-  return usually == 1 ? 0 : 1;
+  const bool usually = content->front().typical() != 0;
+  const bool taken = rank_choices && rank_choices->next() ? !usually : usually;
+  ops::note_equal(node, content->front(), taken ? 1 : 0, "a branch of another rank cannot be taken");
+  return taken ? 0 : 1;
 }
 
 // The dims of a list of types, one after the other.
@@ -220,9 +265,8 @@ Result<> infer_loop_body(Node* node, const PassContext& context) {
   Graph* rules = ops::SizeCheckScope::graph();
   for (;;) {
     Graph before;
-    std::vector<SizeCheck> checks;
+    std::vector<SizeCheck> checks = rules->size_checks();
     if (may_change) before = node->bodies[0]->clone();
-    if (rules) checks = rules->size_checks();
     type_inputs(*node);
     FETTLE_TRY_VOID(infer_body(node, 0, context));
     if (!may_change) return {};
@@ -237,7 +281,7 @@ Result<> infer_loop_body(Node* node, const PassContext& context) {
     if (!add_sizes(all_dims(found), all_dims(left), kMaxDim, node->name + ".carried", sizes)) return {};
     node->attrs.set(kCarriedSizesKey, dims_attr(std::move(sizes)));
     node->bodies[0] = std::make_shared<Graph>(std::move(before));
-    if (rules) rules->set_size_checks(std::move(checks));
+    rules->set_size_checks(std::move(checks));
   }
 }
 
@@ -248,10 +292,9 @@ Result<std::optional<size_t>> only_branch(Graph& graph, Node* node, const PassCo
   Result<> results[2];
   type_inputs(*node);
   for (const size_t i : {0, 1}) {
-    std::vector<SizeCheck> before;
-    if (rules) before = rules->size_checks();
-    results[i] = infer_body(node, i, context);
-    if (!results[i] && rules) rules->set_size_checks(std::move(before));
+    std::vector<SizeCheck> before = rules->size_checks();
+    results[i] = with_rank_choices(*node->bodies[i], [&] { return infer_body(node, i, context); });
+    if (!results[i]) rules->set_size_checks(std::move(before));
   }
   if (results[0] && results[1]) return std::optional<size_t>();
   if (!results[0] && !results[1]) return fail(std::move(results[0].error()));
@@ -381,7 +424,7 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
 
 Result<> infer_shapes(Graph& graph, const PassContext& context) {
   const ops::SizeCheckScope checks(graph);
-  return infer_graph(graph, context);
+  return with_rank_choices(graph, [&] { return infer_graph(graph, context); });
 }
 
 }  // namespace fettle::passes
