@@ -202,8 +202,8 @@ Result<> with_rank_choices(Graph& graph, const std::function<Result<>()>& infer)
   }
 }
 
-// The body that an If takes, where that is known: by its condition; or, where bodies return other ranks, by sizes, which
-// must then be such.
+// The body that an If takes, where that is known: by its condition; or, where bodies return other ranks, by sizes,
+// which must then be such.
 std::optional<size_t> known_branch(const Node& node) {
   const Value* condition = node.inputs[0];
   if (condition->is_constant() && condition->constant->n_elems() == 1)
