@@ -73,6 +73,17 @@ bool parse_range(const std::string& text, SizeFacts* facts) {
 
 }  // namespace
 
+void add_no_pass(App* app, PassNames* without) {
+  app->add_option_function(
+         "--no-pass",
+         [without](const std::string& name) -> std::string {
+           without->insert(name);
+           return "";
+         },
+         "a pass over the graph that is left out, to find where results come to differ; may be repeated")
+      ->type_name("NAME");
+}
+
 void add_sizes(App* app, OpenSizes* sizes) {
   app->add_option_function(
          "--range",

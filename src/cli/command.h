@@ -56,6 +56,8 @@ Result<> write_tuning_report(const std::shared_ptr<Database>& database, const Gr
 App* add_subcommand(App& app, const std::string& name, const std::string& what, const std::string& example, bool* json);
 /// --shape NAME=D0,D1,… (repeatable). E709 wrong form is a usage error (status 2).
 void add_shapes(App* app, InputShapes* shapes);
+/// --no-pass NAME: to find the pass after which results differ.
+void add_no_pass(App* app, PassNames* without);
 /// --range and --tune-at: of the sizes that --shape leaves open.
 void add_sizes(App* app, OpenSizes* sizes);
 /// --state PAST=PRESENT.

@@ -16,6 +16,7 @@ struct Options {
   int threads = 0;
   InputShapes shapes;
   OpenSizes sizes;
+  PassNames without;
   ModelStates states;
   bool untuned = false, json = false;
   double max_error = std::numeric_limits<double>::infinity();
@@ -33,7 +34,8 @@ Result<Report> compile(const Options& options) {
                                                       .max_error_bound = options.max_error,
                                                       .workload_equality = options.workload_equality,
                                                       .sizes = options.sizes,
-                                                      .states = options.states},
+                                                      .states = options.states,
+                                                      .without = options.without},
                                                      options.untuned));
   FETTLE_TRY_VOID(model.write(options.out));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -81,6 +83,7 @@ Command add_compile_command(App& app) {
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);
+  add_no_pass(made, &options->without);
   add_states(made, &options->states);
   return {made, [options] { return compile(*options); }, &options->json};
 }

@@ -25,6 +25,7 @@ struct Options {
   int threads = 0;
   InputShapes shapes;
   OpenSizes sizes;
+  PassNames without;
   ModelStates states;
   bool graph = false, tasks = false, trace = false, ir = false, assembly = false, c = false, json = false;
 };
@@ -176,7 +177,7 @@ Result<Report> inspect(const Options& options) {
     return report;
   }
   if (options.graph) {
-    FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes, options.sizes));
+    FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes, options.sizes, {}, {}, options.without));
     report.text = to_text(graph, true);
     report.json = {{"graph", report.text}, {"nodes", graph_json(graph)}};
     return report;
@@ -187,7 +188,8 @@ Result<Report> inspect(const Options& options) {
                                                                  .warn = progress,
                                                                  .max_error_bound = options.max_error,
                                                                  .sizes = options.sizes,
-                                                                 .states = options.states}));
+                                                                 .states = options.states,
+                                                                 .without = options.without}));
   const std::vector<TaskInfo> task_list = model.tasks();
   if (!options.task.empty() || options.trace || options.ir || options.c || options.assembly) {
     if (options.task.empty()) return fail(ErrorCode::E709, "--trace, --ir, --c and --asm are of a task; give --task");
@@ -256,6 +258,7 @@ Command add_inspect_command(App& app) {
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);
+  add_no_pass(made, &options->without);
   add_states(made, &options->states);
   return {made, [options] { return inspect(*options); }, &options->json};
 }

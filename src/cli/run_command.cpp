@@ -13,6 +13,7 @@ namespace {
 struct Options {
   std::string model, database, folder;
   std::vector<std::pair<std::string, std::string>> inputs;
+  PassNames without;
   int threads = 0;
   bool pin = false, json = false;
 };
@@ -34,8 +35,12 @@ Result<Report> run_model(const Options& options) {
       return fail(ErrorCode::E704, fmt::format("input '{}' is given twice", name));
     inputs.push_back({name, std::move(tensor)});
   }
-  FETTLE_TRY(const Model model, open_model(options.model, {options.threads, shapes, database_to_read(options.database),
-                                                           progress, options.pin}));
+  FETTLE_TRY(const Model model, open_model(options.model, {.threads = options.threads,
+                                                           .shapes = shapes,
+                                                           .database = database_to_read(options.database),
+                                                           .warn = progress,
+                                                           .pin = options.pin,
+                                                           .without = options.without}));
   FETTLE_TRY(const std::vector<NamedTensor> outputs, model.run(inputs));
 
   std::error_code error;
@@ -73,6 +78,7 @@ Command add_run_command(App& app) {
       ->type_name("NAME=F.npy");
   made->add_option("--output-dir", options->folder, "where OUTPUT.npy files are written")->required()->type_name("DIR");
   made->add_option("--db", options->database, "records of tuning, for an ONNX file")->type_name("FILE");
+  add_no_pass(made, &options->without);
   add_threads(made, &options->threads);
   add_pin(made, &options->pin);
   return {made, [options] { return run_model(*options); }, &options->json};

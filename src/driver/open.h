@@ -28,6 +28,7 @@ struct OpenOptions {
   WorkloadEquality workload_equality = WorkloadEquality::kStructural;
   OpenSizes sizes = {};  // that `shapes` leaves open
   ModelStates states = {};
+  PassNames without = {};  // passes over the graph that are left out
 };
 
 /// Whether the path names a shared library ("model.so", "model.so.1.2") rather than a model ("model.so.onnx").

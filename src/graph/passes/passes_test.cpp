@@ -213,6 +213,35 @@ TEST_F(PassTest, EveryNodeHasSomebodyWhoStandsForIt) {
   for (int i = 0; i < 12; ++i) EXPECT_TRUE(kept.contains("n" + std::to_string(i))) << i << "\n" << to_text(g, true);
 }
 
+// Each pass may be left out alone: what is computed stays the same.
+TEST_F(PassTest, MayBeLeftOut) {
+  Value* y = op("Conv", {input("x", {1, 4, 6, 6}), random({8, 4, 3, 3})}, ints("pads", {1, 1, 1, 1}));
+  y = op("BatchNormalization",
+         {y, random({8}), random({8}), random({8}), g.add_constant("variance", *filled(2, kF32, {8}))});
+  y = op("Mul", {op("Relu", {op("Add", {y, number(0.5)})}), number(3)});
+  y = op("Reshape", {op("Transpose", {y}, ints("perm", {0, 2, 3, 1})), numbers({36, 8})});
+  g.add_output("y", op("Softmax", {op("MatMul", {y, random({8, 5})})}));
+  std::map<std::string, ConstantTensor> given;
+  given["x"] = *random({1, 4, 6, 6})->constant;
+  g.sort();
+  Graph whole = g.clone();
+  ASSERT_TRUE(optimize(whole));
+  const ConstantTensor want = evaluate(whole, given, interpreter_executor())->at("y");
+  size_t left_out = 0;
+  for (const GraphPass& pass : graph_passes()) {
+    if (pass.is_needed) continue;
+    Graph other = g.clone();
+    ASSERT_TRUE(optimize(other, {.without = {std::string(pass.name)}})) << pass.name;
+    const auto got = evaluate(other, given, interpreter_executor());
+    ASSERT_TRUE(got) << pass.name;
+    for (int64_t i = 0; i < want.n_elems(); ++i) ASSERT_NEAR(got->at("y").at(i), want.at(i), 1e-5) << pass.name;
+    ++left_out;
+  }
+  EXPECT_GT(left_out, 10u);
+  EXPECT_EQ(optimize(g, {.without = {"infer_shapes"}}).error().code, ErrorCode::E709);
+  EXPECT_EQ(optimize(g, {.without = {"no_such_pass"}}).error().code, ErrorCode::E709);
+}
+
 TEST_F(PassTest, WrongShapesAreNamed) {
   g.add_output("y", op("Add", {input("a", {2, 3}), input("b", {4})}));
   const auto status = optimize(g);

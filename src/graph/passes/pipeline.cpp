@@ -14,11 +14,11 @@ namespace fettle {
 std::span<const GraphPass> graph_passes() {
   using namespace passes;
   static constexpr GraphPass list[] = {
-      {"infer_shapes", infer_shapes, /*runs_on_bodies=*/true},
+      {"infer_shapes", infer_shapes, /*runs_on_bodies=*/true, /*is_needed=*/true},
       {"unify_sizes", unify_sizes, /*runs_on_bodies=*/true},
       {"drop_dead", drop_dead},
       {"fold_constants", fold_constants},
-      {"settle_bodies", settle_bodies, /*runs_on_bodies=*/true},
+      {"settle_bodies", settle_bodies, /*runs_on_bodies=*/true, /*is_needed=*/true},
       {"simplify", simplify},
       {"lower_batch_norm", lower_batch_norm},
       {"recognize_patterns", recognize_patterns},
@@ -33,16 +33,33 @@ std::span<const GraphPass> graph_passes() {
       {"simplify", simplify},
       {"merge_common", merge_common},
       {"combine_siblings", combine_siblings},
-      {"settle_bodies", settle_bodies, /*runs_on_bodies=*/true},
+      {"settle_bodies", settle_bodies, /*runs_on_bodies=*/true, /*is_needed=*/true},
       {"drop_dead", drop_dead},
       {"fuse_loops", fuse_loops, /*runs_on_bodies=*/true},
   };
   return list;
 }
 
+namespace {
+
+Result<> check_left_out(const PassNames& without) {
+  PassNames optional;
+  for (const GraphPass& pass : graph_passes())
+    if (!pass.is_needed) optional.emplace(pass.name);
+  for (const std::string& name : without)
+    if (!optional.contains(name))
+      return fail(ErrorCode::E709,
+                  fmt::format("no pass \"{}\" can be left out; these can: {}", name, fmt::join(optional, ", ")));
+  return {};
+}
+
+}  // namespace
+
 Result<> optimize(Graph& graph, const PassContext& context) {
+  FETTLE_TRY_VOID(check_left_out(context.without));
   graph.sort();
   for (const GraphPass& pass : graph_passes()) {
+    if (context.without.contains(pass.name)) continue;
     Result<> ran;
     const auto run_on = [&](Graph& g) {
       if (ran) ran = pass.run(g, context);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 
 namespace fettle {
 
+using PassNames = std::set<std::string, std::less<>>;
 using GraphObserver = std::function<void(std::string_view pass, const Graph& graph)>;
 
 struct PassContext {
@@ -23,6 +25,8 @@ struct PassContext {
   int64_t max_folded_bytes = int64_t{64} << 20;
   /// Told of what each pass has left.
   GraphObserver after = {};
+  /// Passes that are left out.
+  PassNames without = {};
 };
 
 /// A pass rewrites the graph and leaves it valid; it need not sort it.
@@ -31,6 +35,8 @@ struct GraphPass {
   Result<> (*run)(Graph& graph, const PassContext& context);
   /// Whether `run` goes into the bodies of nodes itself; else it runs on each of them, innermost first.
   bool runs_on_bodies = false;
+  /// Without it there is nothing that could be planned.
+  bool is_needed = false;
 };
 
 /// Fixes the shapes of inputs (--shape). A symbol that one input fixes is fixed everywhere.
@@ -42,6 +48,7 @@ std::span<const GraphPass> graph_passes();
 
 /// Runs them all; after each, sorts and validates the graph. Afterwards every value is typed, and every input of a
 /// node is data for a kernel. Sizes that inputs leave open are left open; see require_sizes.
+/// Errors: those of the passes · E709 there is no such pass as is to be left out, or it is needed
 Result<> optimize(Graph& graph, const PassContext& context = {});
 
 /// What is known of a size that a model leaves open; what is not said stays as it is.
