@@ -254,11 +254,11 @@ Command add_inspect_command(App& app) {
   ir->excludes(c)->excludes(assembly);
   c->excludes(assembly);
   made->add_option("--db", options->database, "records of tuning")->type_name("FILE");
+  add_no_pass(made, &options->without);
   add_max_error(made, &options->max_error);
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);
-  add_no_pass(made, &options->without);
   add_states(made, &options->states);
   return {made, [options] { return inspect(*options); }, &options->json};
 }
