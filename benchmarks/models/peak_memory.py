@@ -47,18 +47,18 @@ def run_fettle(path, threads, inputs, n_outputs):
                                     ("create_context", [ctypes.c_void_p], ctypes.c_void_p),
                                     ("run", [ctypes.c_void_p] * 3, ctypes.c_int32),
                                     ("error", [ctypes.c_void_p], ctypes.c_char_p)]:
-        function = library[f"fettle_model_{name}"]
+        function = getattr(library, f"fettle_model_{name}")
         function.argtypes, function.restype = arguments, result
     options = Options(struct_bytes=ctypes.sizeof(Options), threads=threads)
-    context = library["fettle_model_create_context"](library["fettle_model_open"](ABI_VERSION, ctypes.byref(options)))
+    context = library.fettle_model_create_context(library.fettle_model_open(ABI_VERSION, ctypes.byref(options)))
     shapes = [(ctypes.c_int64 * max(array.ndim, 1))(*array.shape) for array in inputs]
     given = (Tensor * len(inputs))(*(Tensor(struct_bytes=ctypes.sizeof(Tensor), dtype=DTYPES[array.dtype.name],
                                             rank=array.ndim, data=array.ctypes.data, shape=ctypes.addressof(shape))
                                      for array, shape in zip(inputs, shapes)))
     outputs = (Tensor * n_outputs)(*(Tensor(struct_bytes=ctypes.sizeof(Tensor)) for _ in range(n_outputs)))
     for _ in range(RUNS if context else 1):
-        if not context or library["fettle_model_run"](context, given, outputs) != 0:
-            sys.exit(f"{path}: {library['fettle_model_error'](context).decode()}")
+        if not context or library.fettle_model_run(context, given, outputs) != 0:
+            sys.exit(f"{path}: {library.fettle_model_error(context).decode()}")
 
 
 def run_onnxruntime(path, threads, inputs):
