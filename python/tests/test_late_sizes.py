@@ -206,6 +206,42 @@ class LateSizes(unittest.TestCase):
             with self.assertRaisesRegex(fettle.Error, "E705.*branch that cannot be"):
                 compiled.run(x=random(2, 3), rate=numpy.array(8000))
 
+    def test_a_loop_in_the_only_branch_that_can_be(self):
+        step = body(
+            "body",
+            [
+                node("Add", ["s", "x"], ["s_out"]), node("ReduceSum", ["s_out"], ["sum"], keepdims=0),
+                node("Less", ["sum", "most"], ["go_on"]), node("Concat", ["k", "x"], ["k_out"], axis=0),
+            ],
+            [value("i", INT, []), value("go", BOOL, []), value("s", FLOAT, [2, 3]), value("k", FLOAT, [None, 3])],
+            [value("go_on", BOOL, []), value("s_out", FLOAT, [2, 3]), value("k_out", FLOAT, [None, 3]),
+             value("s_out", FLOAT, [2, 3])],
+        )  # fmt: skip
+        then = body(
+            "then", [node("Loop", ["", "yes", "x", "x"], ["last", "kept", "rows"], body=step)], [],
+            [value("kept", FLOAT, [None, 3]), value("rows", FLOAT, [None, 2, 3])],
+        )  # fmt: skip
+        otherwise = body(
+            "else", [node("MatMul", ["x", "v"], ["e"]), node("Unsqueeze", ["e", "zero"], ["f"])], [],
+            [value("e", FLOAT, [2, 3]), value("f", FLOAT, [1, 2, 3])],
+        )  # fmt: skip
+        nodes = [
+            node("Equal", ["rate", "high"], ["c"]),
+            node("If", ["c"], ["y", "z"], then_branch=then, else_branch=otherwise),
+        ]  # fmt: skip
+        constants = {
+            "high": numpy.int64(16000), "v": random(5, 3), "yes": numpy.array(True), "most": numpy.float32(20),
+            "zero": ints(0),
+        }  # fmt: skip
+        with tempfile.TemporaryDirectory() as folder:
+            compiled, reference = compiled_and_reference(
+                folder, nodes, [value("x", FLOAT, [2, None]), value("rate", INT, [])],
+                [value("y", FLOAT, [None, 3]), value("z", FLOAT, [None, 2, 3])], constants, {"x": [2, 3]},
+            )  # fmt: skip
+            given = {"x": numpy.full((2, 3), 0.5, numpy.float32), "rate": numpy.array(16000)}
+            for name, want in zip(("y", "z"), reference.run(None, given)):
+                numpy.testing.assert_allclose(compiled.run(**given)[name], want, rtol=1e-5, atol=1e-6)
+
     def grow(self, extra_nodes=(), extra_outputs=()):
         return body(
             "body",

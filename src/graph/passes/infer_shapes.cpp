@@ -185,6 +185,11 @@ thread_local RankChoices* rank_choices = nullptr;
 /// `infer` types the graph; where it cannot, it tries again with other choices. The error is the first.
 Result<> with_rank_choices(Graph& graph, const std::function<Result<>()>& infer) {
   constexpr int kMostTries = 16;
+  bool has_branches = false;
+  for_each_graph(std::as_const(graph), [&](const Graph& g) {
+    has_branches = has_branches || std::ranges::any_of(g.nodes(), [](const Node* node) { return is_branch(*node); });
+  });
+  if (!has_branches) return infer();
   RankChoices choices;
   Result<> first;
   for (int tries = 0;; ++tries) {
@@ -322,6 +327,7 @@ void settle_late_sizes(Graph& graph, Node* node) {
     const auto a = types_of(0), b = types_of(1);
     if (same_ranks(a, b)) add_sizes(all_dims(a), all_dims(b), 0, node->name, sizes);
   } else {
+    if (!sizes.empty()) return;  // of a loop that was typed before it came to this graph
     const LoopParts loop(*node);
     for (const Dim& carried : dims_of_attr(*node, kCarriedSizesKey))
       sizes.push_back(carried == Dim(-1) ? carried
