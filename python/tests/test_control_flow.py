@@ -1,50 +1,13 @@
 """If, Loop and Scan beside ONNX Runtime: values from around, early exit, swapped values, directions and axes, nesting."""
 
-import os
-import tempfile
 import unittest
 
 import numpy
-import onnx
-import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
-
-import fettle
-
-FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
-node = helper.make_node
-value = helper.make_tensor_value_info
+from beside_onnxruntime import BOOL, FLOAT, INT, Beside, body, node, random, value
+from onnx import numpy_helper
 
 
-def body(name, nodes, inputs, outputs):
-    return helper.make_graph(nodes, name, inputs, outputs)
-
-
-def random(*shape):
-    return numpy.random.default_rng(sum(shape)).standard_normal(shape).astype(numpy.float32)
-
-
-class ControlFlow(unittest.TestCase):
-    def check(self, nodes, inputs, outputs, constants, *feeds):
-        graph = helper.make_graph(
-            nodes, "g", inputs, outputs, [numpy_helper.from_array(numpy.array(v), k) for k, v in constants.items()]
-        )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-        onnx.checker.check_model(model)
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "model.onnx")
-            onnx.save(model, path)
-            options = onnxruntime.SessionOptions()
-            options.log_severity_level = 3
-            reference = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-            compiled = fettle.Model(path)
-            for given in feeds:
-                expected = reference.run(None, given)
-                made = compiled.run(**given)
-                for output, want in zip(outputs, expected):
-                    self.assertEqual(made[output.name].shape, want.shape)
-                    numpy.testing.assert_allclose(made[output.name], want, rtol=1e-5, atol=1e-6)
-
+class ControlFlow(Beside):
     def test_branches_read_values_from_around(self):
         then = body(
             "then",

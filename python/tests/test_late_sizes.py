@@ -1,59 +1,16 @@
 """Sizes that data decide, beside ONNX Runtime: shapes as inputs, branches of other shapes, loops that grow."""
 
-import os
 import tempfile
 import unittest
 
 import numpy
-import onnx
-import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
+from beside_onnxruntime import BOOL, FLOAT, INT, Beside, body, compiled_and_reference, ints, node, random, saved, value
+from onnx import helper
 
 import fettle
 
-FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
-node = helper.make_node
-value = helper.make_tensor_value_info
 
-
-def body(name, nodes, inputs, outputs):
-    return helper.make_graph(nodes, name, inputs, outputs)
-
-
-def random(*shape):
-    return numpy.random.default_rng(sum(shape)).standard_normal(shape).astype(numpy.float32)
-
-
-def ints(*values):
-    return numpy.array(values, dtype=numpy.int64)
-
-
-def compiled_and_reference(folder, nodes, inputs, outputs, constants, shapes=None):
-    graph = helper.make_graph(
-        nodes, "g", inputs, outputs, [numpy_helper.from_array(numpy.array(v), k) for k, v in constants.items()]
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.checker.check_model(model)
-    path = os.path.join(folder, "model.onnx")
-    onnx.save(model, path)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    reference = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return fettle.Model(path, shapes=shapes), reference
-
-
-class LateSizes(unittest.TestCase):
-    def check(self, nodes, inputs, outputs, constants, *feeds):
-        with tempfile.TemporaryDirectory() as folder:
-            compiled, reference = compiled_and_reference(folder, nodes, inputs, outputs, constants)
-            for given in feeds:
-                given = {name: numpy.array(data) for name, data in given.items()}
-                expected = reference.run(None, given)
-                made = compiled.run(**given)
-                for output, want in zip(outputs, expected):
-                    self.assertEqual(made[output.name].shape, want.shape)
-                    numpy.testing.assert_allclose(made[output.name], want, rtol=1e-5, atol=1e-6)
-
+class LateSizes(Beside):
     def test_a_reshape_by_data(self):
         self.check(
             [node("Relu", ["x"], ["a"]), node("Reshape", ["a", "shape"], ["b"]), node("Softmax", ["b"], ["y"])],
@@ -176,12 +133,9 @@ class LateSizes(unittest.TestCase):
         ]  # fmt: skip
         constants = {"last": ints(2), "two": numpy.int64(2), "one": numpy.int64(1), "w": random(3, 4)}
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "model.onnx")
-            graph = helper.make_graph(
-                nodes, "g", [value("x", FLOAT, [2, 3, "F"])], [value("y", FLOAT, [2, 4])],
-                [numpy_helper.from_array(numpy.array(v), k) for k, v in constants.items()],
+            path = saved(
+                folder, nodes, [value("x", FLOAT, [2, 3, "F"])], [value("y", FLOAT, [2, 4])], constants
             )  # fmt: skip
-            onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
             x = random(2, 3, 1)
             compiled = fettle.Model(path, sizes={"F": {"tune_at": 1}})
             numpy.testing.assert_allclose(compiled.run(x=x)["y"], x[:, :, 0] @ constants["w"], rtol=1e-5, atol=1e-6)

@@ -1,28 +1,21 @@
 """Operators that write, order and select where data say, beside ONNX Runtime: sizes fixed and open."""
 
-import os
 import tempfile
 import unittest
 
 import numpy
-import onnx
-import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
+from beside_onnxruntime import ints, node, reference_of, saved
+from onnx import TensorProto, helper
 
 import fettle
 
 FLOAT, INT, BOOL, HALF = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL, TensorProto.FLOAT16
 TYPES = {"float32": FLOAT, "int64": INT, "bool": BOOL, "float16": HALF}
 rng = numpy.random.default_rng(7)
-node = helper.make_node
 
 
 def numbers(*shape):
     return rng.integers(-9, 9, shape).astype(numpy.float32)
-
-
-def ints(*values):
-    return numpy.array(values, dtype=numpy.int64)
 
 
 class Selections(unittest.TestCase):
@@ -44,15 +37,9 @@ class Selections(unittest.TestCase):
             for name, shape in shapes.items()
         ]
         results = [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs.items()]
-        initializers = [numpy_helper.from_array(numpy.array(v), k) for k, v in constants.items()]
-        graph = helper.make_graph(nodes, "g", inputs, results, initializers)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "model.onnx")
-            onnx.save(model, path)
-            options = onnxruntime.SessionOptions()
-            options.log_severity_level = 4
-            reference = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            path = saved(folder, nodes, inputs, results, constants, opset)
+            reference = reference_of(path)
             compiled = fettle.Model(path)
             for given in feeds:
                 made = compiled.run(**given)

@@ -1,0 +1,63 @@
+"""For tests: small models, compiled here and opened by ONNX Runtime."""
+
+import os
+import tempfile
+import unittest
+
+import numpy
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+import fettle
+
+FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+node = helper.make_node
+value = helper.make_tensor_value_info
+
+
+def body(name, nodes, inputs, outputs):
+    return helper.make_graph(nodes, name, inputs, outputs)
+
+
+def random(*shape):
+    return numpy.random.default_rng(sum(shape)).standard_normal(shape).astype(numpy.float32)
+
+
+def ints(*values):
+    return numpy.array(values, dtype=numpy.int64)
+
+
+def saved(folder, nodes, inputs, outputs, constants, opset=17):
+    """The model's path."""
+    initializers = [numpy_helper.from_array(numpy.array(v), k) for k, v in constants.items()]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, initializers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    path = os.path.join(folder, "model.onnx")
+    onnx.save(model, path)
+    return path
+
+
+def reference_of(path):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def compiled_and_reference(folder, nodes, inputs, outputs, constants, shapes=None):
+    path = saved(folder, nodes, inputs, outputs, constants)
+    onnx.checker.check_model(path)
+    return fettle.Model(path, shapes=shapes), reference_of(path)
+
+
+class Beside(unittest.TestCase):
+    def check(self, nodes, inputs, outputs, constants, *feeds):
+        with tempfile.TemporaryDirectory() as folder:
+            compiled, reference = compiled_and_reference(folder, nodes, inputs, outputs, constants)
+            for given in feeds:
+                given = {name: numpy.array(data) for name, data in given.items()}
+                expected = reference.run(None, given)
+                made = compiled.run(**given)
+                for output, want in zip(outputs, expected):
+                    self.assertEqual(made[output.name].shape, want.shape)
+                    numpy.testing.assert_allclose(made[output.name], want, rtol=1e-5, atol=1e-6)
