@@ -293,7 +293,8 @@ class Layout {
     if (ref.is_leaf) {
       leaves_.push_back(ref.index);
       tree_of_leaf_.push_back(std::ssize(made_.trees) / 3);
-      steps_ = std::max(steps_, depth);
+      lowest_ = std::max(lowest_, depth);
+      mean_ += static_cast<double>(depth) * std::exp2(-static_cast<double>(depth));
       return -std::ssize(leaves_);
     }
     const TreeBranch& branch = forest_.branches[ref.index];
@@ -331,7 +332,8 @@ class Layout {
   }
 
   void add_tree(const TreeRef& root) {
-    steps_ = 0;
+    lowest_ = 0;
+    mean_ = 0;
     const auto first_leaf = static_cast<std::ptrdiff_t>(leaves_.size());
     const int64_t id = add(root, 0);
     while (!open_.empty()) {
@@ -354,7 +356,14 @@ class Layout {
       for (const auto& [target, weight] : forest_.leaves[*leaf])
         span = {std::min(span.first, target), std::max(span.last, target)};
     spans_.push_back(span);
-    made_.trees.insert(made_.trees.end(), {id, steps_, 0});
+    made_.trees.insert(made_.trees.end(), {id, steps(), 0});
+  }
+
+  // To look whether a walk is at a leaf costs as much as several steps, where the answer differs from row to row.
+  int64_t steps() const {
+    constexpr double kStepsOfACheck = 8;
+    const double most = static_cast<double>(lowest_);
+    return most - mean_ <= kStepsOfACheck ? lowest_ : static_cast<int64_t>(std::ceil(mean_));
   }
 
   int64_t width() const {
@@ -385,7 +394,8 @@ class Layout {
   std::vector<size_t> leaves_;  // in their order in memory
   std::vector<int64_t> tree_of_leaf_;
   std::vector<Span> spans_;  // of targets, by tree
-  int64_t steps_ = 0;
+  int64_t lowest_ = 0;       // of the tree's leaves
+  double mean_ = 0;          // steps to a leaf, where each branch is as likely as the other
 };
 
 }  // namespace

@@ -49,13 +49,14 @@ Result<Forest> read_forest(const Node& node, std::string_view prefix, int64_t n_
 Result<Forest> read_forest_of_leaves(const Node& node, DType dtype);
 
 /// A forest as arrays. The nodes of a tree lie breadth first, branches before the leaves of all trees. A leaf leads to
-/// itself, so that a walk may take more steps than it needs. Sets of members have become a binary search.
+/// itself, so that a walk may take more steps than it needs. After as many as the tree says, most walks are at a leaf; in
+/// a tree whose lowest leaf is not far below, all are. Sets of members have become a binary search.
 struct ForestArrays {
   std::vector<int64_t> features;  // [nodes]
   std::vector<double> splits;     // [nodes]
   std::vector<int64_t> outcomes;  // [nodes]
   std::vector<int64_t> children;  // [nodes, 2]: true, false
-  std::vector<int64_t> trees;     // [trees, 3]: root, steps to the lowest leaf, first target
+  std::vector<int64_t> trees;     // [trees, 3]: root, steps, first target
   std::vector<double> weights;    // [leaves, width]: of targets from the tree's first on
   int64_t first_leaf = 0, width = 1, most_feature = -1;
 };

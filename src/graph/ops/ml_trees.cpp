@@ -18,13 +18,12 @@ using namespace ops;
 using namespace passes;
 using Values = Result<std::vector<Value*>>;
 
-// --- TreeTraversal(x: [n, features], features, splits, children, trees, weights, outcomes) → f64[n, targets]: what the
-// leaves to which the trees lead say of each target, as ForestArrays has them. `outcomes` is an attribute where all
-// branches compare alike. "first_leaf" is the first node that is a leaf.
+// --- TreeTraversal(x: [n, features], features, splits, children, trees, weights, outcomes) {rows} → f64[groups, rows,
+// targets]: what the leaves to which the trees lead say of each target, as ForestArrays has them. Rows go in groups, the
+// last of which repeats the last row. "outcomes" is an attribute where all branches compare alike; "first_leaf" is the
+// first node that is a leaf.
 
 enum class Aggregate : uint8_t { kAverage, kSum, kMin, kMax };
-
-Aggregate aggregate_of(const Node& node) { return static_cast<Aggregate>(node.attrs.get_int("aggregate", 1)); }
 
 // Without a leaf that says anything.
 double identity_of(Aggregate how) {
@@ -39,7 +38,8 @@ Types traversal_type(const Node& node) {
   if (features.max() <= most)
     return bad_types(node, fmt::format("its trees ask for feature {}, and there are {}", most, features.to_string()));
   note_not_negative(node, features - (most + 1), "features beyond those that trees ask for");
-  return one_type(kF64, {shape_of(node, 0)[0], targets});
+  const int64_t rows = node.attrs.get_int("rows", 1);
+  return one_type(kF64, {floordiv(shape_of(node, 0)[0] + (rows - 1), rows), rows, targets});
 }
 
 // Which child: 0, the true branch, or 1.
@@ -81,65 +81,87 @@ struct Comparison {
   }
 };
 
-// Rows that one instance takes: enough to use a tree many times while it is at hand, and few enough for all threads.
-int64_t rows_at_once(const Dim& rows) {
+// Rows of a group: enough to use a tree many times while it is at hand, and few enough for all threads.
+constexpr int64_t kStepsBetweenChecks = 4;
+constexpr int64_t kWalks = 4;  // at once, so that one need not wait for what the other reads
+int64_t rows_of_group(const Dim& rows) {
   const int64_t typical = rows.is_number() ? rows.value() : rows.typical();
-  return std::clamp<int64_t>(typical / 8, 8, 64);
+  if (rows.is_number() && typical < kWalks) return std::max<int64_t>(typical, 1);
+  return std::clamp<int64_t>(typical / 8 / kWalks, 1, 16) * kWalks;
+}
+
+// Sets all of these numbers.
+Stmt set_all(const std::vector<Buffer>& numbers, const std::function<Expr(size_t)>& value) {
+  std::vector<Stmt> all;
+  for (size_t k = 0; k < numbers.size(); ++k) all.push_back(set(numbers[k], value(k)));
+  return seq(std::move(all));
 }
 
 Tensors traversal(const Node& node, std::span<const te::Tensor> in) {
   const te::Tensor &x = in[0], &features = in[1], &children = in[3], &trees = in[4], &weights = in[5];
-  const Aggregate how = aggregate_of(node);
-  const int64_t at_once = rows_at_once(output_shape(node)[0]), first_leaf = node.attrs.get_int("first_leaf", 0);
-  const Expr rows = x.dim(0), n_targets = size_expr(output_shape(node)[1]);
-  const te::BlockAxis group{make_var("group"), floordiv(rows + Expr(at_once - 1), Expr(at_once))};
+  const auto how = static_cast<Aggregate>(node.attrs.get_int("aggregate", 1));
+  const int64_t n_rows = output_shape(node)[1].value(), walks = std::min(kWalks, n_rows);
+  const Expr n_targets = size_expr(output_shape(node)[2]), first_leaf(node.attrs.get_int("first_leaf", 0));
+  const te::BlockAxis group{make_var("group"), size_expr(output_shape(node)[0])};
   const Comparison which{node, in};
+  const auto combined = [&](const Expr& state, const Expr& weight) {
+    return how == Aggregate::kMin ? min(state, weight) : how == Aggregate::kMax ? max(state, weight) : state + weight;
+  };
   const auto body = [&](const std::vector<Buffer>& out) -> te::Statements {
-    const Buffer at = local_number("at");
-    const Expr first_row = group.var * Expr(at_once);
-    const auto each_row = [&](const std::function<Stmt(const Expr&)>& of_row) {
-      return count_up("r", min(Expr(at_once), rows - first_row),
-                      [&](const Expr& r) { return let_be("row", first_row + r, of_row); });
-    };
-    const Stmt clear = each_row([&](const Expr& row) {
-      return count_up("t", n_targets,
-                      [&](const Expr& t) { return store(out[0], {row, t}, float_imm(identity_of(how), kF64)); });
-    });
-    const auto combined = [&](const Expr& state, const Expr& weight) {
-      return how == Aggregate::kMin ? min(state, weight) : how == Aggregate::kMax ? max(state, weight) : state + weight;
-    };
-    const auto take = [&](const Expr& row, const Expr& first_target) {
-      return let_be("leaf", get(at) - Expr(first_leaf), [&](const Expr& leaf) {
-        return count_up("t", weights.dim(1), [&](const Expr& t) {
-          const Indices place{row, first_target + t};
-          return store(out[0], place, combined(load(out[0], place), cast(kF64, weights(leaf, t))));
-        });
+    std::vector<Buffer> at;  // where each walk is
+    for (int64_t k = 0; k < walks; ++k) at.push_back(local_number("at" + std::to_string(k)));
+    const Stmt clear = count_up("r", Expr(n_rows), [&](const Expr& r) {
+      return count_up("t", n_targets, [&](const Expr& t) {
+        return store(out[0], {group.var, r, t}, float_imm(identity_of(how), kF64));
       });
+    });
+    const auto row_at = [&](const Expr& r, size_t k) {
+      return min(group.var * Expr(n_rows) + r * Expr(walks) + Expr(static_cast<int64_t>(k)), x.dim(0) - Expr(1));
     };
-    const Stmt walk = count_up("tree", trees.dim(0), [&](const Expr& tree) {
+    const auto step = [&](const Expr& r) {
+      std::vector<Stmt> all;
+      for (size_t k = 0; k < at.size(); ++k)
+        all.push_back(let_be("here", get(at[k]), [&](const Expr& here) {
+          return let_be("feature", x(row_at(r, k), cast(kI64, features(here))), [&](const Expr& feature) {
+            return set(at[k], cast(kI64, children(here, which(feature, here))));
+          });
+        }));
+      return seq(std::move(all));
+    };
+    const auto take = [&](const Expr& r, const Expr& first_target) {
+      std::vector<Stmt> all;
+      for (size_t k = 0; k < at.size(); ++k)
+        all.push_back(let_be("leaf", get(at[k]) - first_leaf, [&](const Expr& leaf) {
+          return count_up("t", weights.dim(1), [&](const Expr& t) {
+            const Indices place{group.var, r * Expr(walks) + Expr(static_cast<int64_t>(k)), first_target + t};
+            return store(out[0], place, combined(load(out[0], place), cast(kF64, weights(leaf, t))));
+          });
+        }));
+      return seq(std::move(all));
+    };
+    const auto walk = [&](const Expr& r, const Expr& root, const Expr& steps, const Expr& first_target) {
+      Expr is_under_way = lt(get(at[0]), first_leaf);
+      for (size_t k = 1; k < at.size(); ++k) is_under_way = logical_or(is_under_way, lt(get(at[k]), first_leaf));
+      const auto few_steps = [&](const Expr& n) { return count_up("step", n, [&](const Expr&) { return step(r); }); };
+      return seq({set_all(at, [&](size_t) { return root; }), few_steps(steps),
+                  repeat_while(is_under_way, few_steps(Expr(kStepsBetweenChecks))), take(r, first_target)});
+    };
+    const Stmt all_trees = count_up("tree", trees.dim(0), [&](const Expr& tree) {
       const auto part = [&](const char* name, int64_t k, const std::function<Stmt(const Expr&)>& then) {
         return let_be(name, cast(kI64, trees(tree, Expr(k))), then);
       };
       return part("root", 0, [&](const Expr& root) {
         return part("steps", 1, [&](const Expr& steps) {
           return part("first_target", 2, [&](const Expr& first_target) {
-            return each_row([&](const Expr& row) {
-              const Stmt down = count_up("step", steps, [&](const Expr&) {
-                return let_be("here", get(at), [&](const Expr& here) {
-                  return let_be("feature", x(row, cast(kI64, features(here))), [&](const Expr& feature) {
-                    return set(at, cast(kI64, children(here, which(feature, here))));
-                  });
-                });
-              });
-              return seq({set(at, root), down, take(row, first_target)});
-            });
+            return count_up("r", Expr(n_rows / walks),
+                            [&](const Expr& r) { return walk(r, root, steps, first_target); });
           });
         });
       });
     });
-    return {seq({clear, walk}), {at}};
+    return {seq({clear, all_trees}), at};
   };
-  return te::opaque({{{rows, n_targets}, kF64}}, {group}, body, tensor_name(node));
+  return te::opaque({{{group.extent, Expr(n_rows), n_targets}, kF64}}, {group}, body, tensor_name(node));
 }
 
 // --- what the operators are made of
@@ -206,6 +228,15 @@ struct Scores {
   }
 };
 
+Value* first_rows(Lowering& g, Value* x, const Dim& n) {
+  if (x->shape()[0] == n) return x;
+  Attrs part;
+  part.set("starts", std::vector<int64_t>{0});
+  part.set("ends", dims_attr({n}));
+  part.set("axes", std::vector<int64_t>{0});
+  return g("Slice", {x}, std::move(part));
+}
+
 Result<Scores> scores_of(Lowering& g, const Node& node, Forest forest, Aggregate how) {
   FETTLE_TRY(Value * x, feature_rows(g, node, forest.dtype));
   Scores scores{.values = nullptr, .presence = presence_of(forest), .is_there = nullptr};
@@ -219,6 +250,7 @@ Result<Scores> scores_of(Lowering& g, const Node& node, Forest forest, Aggregate
   attrs.set("aggregate", static_cast<int64_t>(how));
   attrs.set("first_leaf", arrays.first_leaf);
   attrs.set("most_feature", arrays.most_feature);
+  attrs.set("rows", rows_of_group(x->shape()[0]));
   attrs.set("targets", forest.n_targets);
   const std::span of_branches = std::span(arrays.outcomes).first(static_cast<size_t>(arrays.first_leaf));
   const bool alike = std::ranges::adjacent_find(of_branches, std::ranges::not_equal_to()) == of_branches.end();
@@ -231,6 +263,8 @@ Result<Scores> scores_of(Lowering& g, const Node& node, Forest forest, Aggregate
                              g.constant(table(arrays.weights, forest.dtype, {n_leaves, arrays.width}))};
   if (!alike) inputs.push_back(g.constant(table(arrays.outcomes, kU8, {n_nodes})));
   Value* y = g("TreeTraversal", std::move(inputs), std::move(attrs));
+  y = g.reshape(y, {y->shape()[0] * y->shape()[1], forest.n_targets});
+  y = first_rows(g, y, x->shape()[0]);
 
   if (by_row) {
     Value* marks = g.slice(y, 1, n, 2 * n);
