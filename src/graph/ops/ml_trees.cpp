@@ -77,7 +77,8 @@ struct Comparison {
     const Expr outcome =
         select(lt(x, split), Expr(0), select(lt(split, x), Expr(2), select(eq(x, split), Expr(1), Expr(3))));
     const Expr outcomes = has_tensor(in, 6) ? cast(kI64, in[6](at)) : Expr(node.attrs.get_int("outcomes", 0));
-    return Expr(1) - binary(BinaryOp::kBitAnd, binary(BinaryOp::kShr, outcomes, outcome), Expr(1));
+    const Expr bit = binary(BinaryOp::kBitAnd, binary(BinaryOp::kShr, outcomes, outcome), Expr(1));
+    return either(ne(bit, Expr(0)), 0);
   }
 };
 
@@ -118,12 +119,19 @@ Tensors traversal(const Node& node, std::span<const te::Tensor> in) {
     const auto row_at = [&](const Expr& r, size_t k) {
       return min(group.var * Expr(n_rows) + r * Expr(walks) + Expr(static_cast<int64_t>(k)), x.dim(0) - Expr(1));
     };
+    // Conditions on what the arrays say hold always. They cost less than to bring an index inside, for nothing waits.
+    const auto if_inside = [](const char* name, const Expr& index, const Expr& extent,
+                              const std::function<Stmt(const Expr&)>& then) {
+      return let_be(name, index, [&](const Expr& i) { return if_then(inside(i, extent), then(i)); });
+    };
     const auto step = [&](const Expr& r) {
       std::vector<Stmt> all;
       for (size_t k = 0; k < at.size(); ++k)
-        all.push_back(let_be("here", get(at[k]), [&](const Expr& here) {
-          return let_be("feature", x(row_at(r, k), cast(kI64, features(here))), [&](const Expr& feature) {
-            return set(at[k], cast(kI64, children(here, which(feature, here))));
+        all.push_back(if_inside("here", get(at[k]), features.dim(0), [&](const Expr& here) {
+          return if_inside("feature", cast(kI64, features(here)), x.dim(1), [&](const Expr& feature) {
+            return let_be("value", x(row_at(r, k), feature), [&](const Expr& value) {
+              return set(at[k], cast(kI64, children(here, which(value, here))));
+            });
           });
         }));
       return seq(std::move(all));
@@ -131,10 +139,12 @@ Tensors traversal(const Node& node, std::span<const te::Tensor> in) {
     const auto take = [&](const Expr& r, const Expr& first_target) {
       std::vector<Stmt> all;
       for (size_t k = 0; k < at.size(); ++k)
-        all.push_back(let_be("leaf", get(at[k]) - first_leaf, [&](const Expr& leaf) {
+        all.push_back(if_inside("leaf", get(at[k]) - first_leaf, weights.dim(0), [&](const Expr& leaf) {
           return count_up("t", weights.dim(1), [&](const Expr& t) {
-            const Indices place{group.var, r * Expr(walks) + Expr(static_cast<int64_t>(k)), first_target + t};
-            return store(out[0], place, combined(load(out[0], place), cast(kF64, weights(leaf, t))));
+            return if_inside("target", first_target + t, n_targets, [&](const Expr& target) {
+              const Indices place{group.var, r * Expr(walks) + Expr(static_cast<int64_t>(k)), target};
+              return store(out[0], place, combined(load(out[0], place), cast(kF64, weights(leaf, t))));
+            });
           });
         }));
       return seq(std::move(all));
@@ -159,7 +169,7 @@ Tensors traversal(const Node& node, std::span<const te::Tensor> in) {
         });
       });
     });
-    return {seq({clear, all_trees}), at};
+    return {seq({clear, if_then(lt(Expr(0), x.dim(0)), all_trees)}), at};
   };
   return te::opaque({{{group.extent, Expr(n_rows), n_targets}, kF64}}, {group}, body, tensor_name(node));
 }
