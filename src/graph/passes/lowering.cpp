@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/late_sizes.h"
 #include "graph/op_registry.h"
 #include "graph/passes/fold_node.h"
 
@@ -48,6 +49,23 @@ Value* Lowering::slice(Value* x, int64_t axis, int64_t start, int64_t end) {
 Value* Lowering::reduce(std::string_view op, Value* x, std::vector<int64_t> axes, bool keep_dims) {
   if (axes.empty()) return x;
   return (*this)(op, {x}, {{{"axes", std::move(axes)}, {"keepdims", int64_t{keep_dims}}}});
+}
+
+void Lowering::make_sizes(Value* integers, int64_t min, int64_t max) {
+  if (status_ && !define_sizes(nodes_.graph(), integers, min, max))
+    status_ = fail(ErrorCode::E604, fmt::format("\"{}\" cannot be sizes", integers->name), node_.name);
+}
+
+Value* Lowering::reshape_by_data(Value* x, Value* shape) {
+  make_sizes(shape, 0, kMaxDim);
+  return status_ ? reshape(x, *ops::content_of(*shape)) : &nothing_;
+}
+
+void Lowering::require(Value* truth, std::string reason) {
+  if (!status_) return;
+  Node* check = add_size_definition(nodes_.graph(), cast(truth, kI64), {1});
+  check->attrs.set(kReasonKey, std::move(reason));
+  nodes_.remember(check);
 }
 
 Result<> check_attributes(const Node& node, std::span<const std::string_view> known) {

@@ -38,6 +38,14 @@ class Lowering {
   Value* slice(Value* x, int64_t axis, int64_t start, int64_t end);
   Value* reduce(std::string_view op, Value* x, std::vector<int64_t> axes, bool keep_dims);
 
+  // What comes to be known while the model runs (late_sizes.h).
+  /// Integers in memory, as sizes that lie in [min, max]. A list has a fixed length, of at most 64.
+  void make_sizes(Value* integers, int64_t min, int64_t max);
+  /// x under the shape that a list of integers has.
+  Value* reshape_by_data(Value* x, Value* shape);
+  /// A call where the truth value does not hold fails, for this reason.
+  void require(Value* truth, std::string reason);
+
   /// Adds nodes that are not typed: what comes of them must be given its type before it is used.
   NodeBuilder& nodes() { return nodes_; }
   const std::vector<Node*>& added() const { return nodes_.added(); }
