@@ -232,8 +232,10 @@ class LinearModels(Models):
             )  # fmt: skip
 
 
-KERNELS = [("LINEAR", [0.0, 0.0, 0.0]), ("POLY", [0.5, 0.25, 3.0]), ("POLY", [0.5, 2.0, 2.0]), ("POLY", [0.1, 2.0, 1.5]),
-           ("RBF", [0.7, 0.0, 0.0]), ("SIGMOID", [0.5, -0.1, 0.0])]  # fmt: skip
+KERNELS = [
+    ("LINEAR", [0.0, 0.0, 0.0]), ("POLY", [0.5, 0.25, 3.0]), ("POLY", [0.5, 2.0, 2.0]), ("POLY", [0.1, 2.0, 1.5]),
+    ("RBF", [0.7, 0.0, 0.0]), ("SIGMOID", [0.5, -0.1, 0.0]),
+]  # fmt: skip
 
 
 class SupportVectorMachines(Models):
@@ -301,6 +303,21 @@ class Preprocessing(Models):
                 self.check("Imputer", [x], imputed_value_floats=values, replaced_value_float=replaced)
         whole = numpy.arange(6).reshape(2, 3) % 3
         self.check("Imputer", [whole], (INT,), imputed_value_int64s=[7, 8, 9], replaced_value_int64=2)
+
+    def test_one_hot(self):
+        for x in [numpy.array([[1, 2], [5, 3]]), numpy.array([[1.7, -0.5]], dtype=numpy.float32)]:
+            self.check("OneHotEncoder", [x], cats_int64s=[2, 0, 1, 7])
+        known = numpy.array([[1, 2], [2, 1]])
+        self.check("OneHotEncoder", [known, known[:1], known[:0]], cats_int64s=[2, 1], zeros=0)
+
+    def test_an_unknown_category_is_an_error(self):
+        with tempfile.TemporaryDirectory() as folder:
+            attributes = {"cats_int64s": [2, 1], "zeros": 0}
+            compiled = fettle.Model(self.model(folder, "OneHotEncoder", INT, [3], [FLOAT], attributes))
+            self.assertEqual(compiled.run(x=numpy.array([1, 2, 1]))["y0"].shape, (3, 2))
+            with self.assertRaises(fettle.Error) as raised:
+                compiled.run(x=numpy.array([1, 2, 3]))
+            self.assertIn("categories", str(raised.exception))
 
     def test_feature_vectors(self):
         for kind in (numpy.float32, numpy.int64, numpy.float64):

@@ -8,6 +8,8 @@
 #include <limits>
 #include <map>
 
+#include "graph/ops/scores.h"
+
 namespace fettle::ops {
 namespace {
 
@@ -85,16 +87,6 @@ Result<> check_trees(const Node& node, const Forest& forest) {
 }
 
 }  // namespace
-
-Result<std::vector<double>> number_list(const Node& node, const std::string& name) {
-  const AttrValue *list = node.attrs.find(name), *tensor = node.attrs.find(name + "_as_tensor");
-  if (list && tensor) return bad_attribute(node, fmt::format("{} and {}_as_tensor are both given", name, name));
-  const AttrValue* given = list ? list : tensor;
-  if (!given) return std::vector<double>{};
-  if (const auto* floats = std::get_if<std::vector<double>>(given)) return *floats;
-  if (const auto* data = std::get_if<ConstantTensor>(given)) return to_doubles(*data);
-  return bad_attribute(node, fmt::format("{} is no list of numbers", name));
-}
 
 Result<Forest> read_forest(const Node& node, std::string_view prefix, int64_t n_targets, DType dtype) {
   FETTLE_TRY(const NodeLists all, read_lists(node));

@@ -37,10 +37,6 @@ struct Forest {
 
 inline constexpr int64_t kMostTargets = 1 << 24;
 
-/// The attribute of floats, or that of a tensor which may stand for it: name_as_tensor. Missing: none.
-/// E606 both are given
-Result<std::vector<double>> number_list(const Node& node, const std::string& name);
-
 /// Of TreeEnsembleRegressor and TreeEnsembleClassifier. prefix: "target" or "class", as in "class_ids".
 /// E606 lists of other lengths · a mode that is none · a child, feature or target that is not there · a tree without a
 /// root, with a cycle, or with a leaf that has no weight
@@ -49,8 +45,8 @@ Result<Forest> read_forest(const Node& node, std::string_view prefix, int64_t n_
 Result<Forest> read_forest_of_leaves(const Node& node, DType dtype);
 
 /// A forest as arrays. The nodes of a tree lie breadth first, branches before the leaves of all trees. A leaf leads to
-/// itself, so that a walk may take more steps than it needs. After as many as the tree says, most walks are at a leaf; in
-/// a tree whose lowest leaf is not far below, all are. Sets of members have become a binary search.
+/// itself, so that a walk may take more steps than it needs. After as many as the tree says, most walks are at a leaf;
+/// in a tree whose lowest leaf is not far below, all are. Sets of members have become a binary search.
 struct ForestArrays {
   std::vector<int64_t> features;  // [nodes]
   std::vector<double> splits;     // [nodes]

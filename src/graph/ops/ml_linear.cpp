@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "graph/ops/forest.h"
 #include "graph/ops/heap.h"
 #include "graph/ops/scores.h"
 

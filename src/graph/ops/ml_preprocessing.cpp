@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
+#include <set>
 
-#include "graph/passes/lowering.h"
+#include "graph/ops/scores.h"
 
 namespace fettle {
 namespace {
@@ -18,13 +18,6 @@ Result<> check_numbers(const Node& node, size_t input = 0) {
   const DType dtype = dtype_of(node, input);
   if (dtype.is_float() || dtype == kI32 || dtype == kI64) return {};
   return bad_types(node, fmt::format("its input is of {}", dtype.to_string()));
-}
-
-Result<std::vector<double>> floats_of(const Node& node, const char* name) {
-  const AttrValue* given = node.attrs.find(name);
-  if (!given) return std::vector<double>{};
-  if (const auto* list = std::get_if<std::vector<double>>(given)) return *list;
-  return bad_attribute(node, fmt::format("{} is no list of numbers", name));
 }
 
 // A list with an element for each feature, which is the last dim of [n, features] or of [features]; or with one.
@@ -64,8 +57,8 @@ Values feature_extractor(Lowering& g, const Node& node) {
 Values scaler(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_attributes(node, {"offset", "scale"}));
   FETTLE_TRY_VOID(check_numbers(node));
-  FETTLE_TRY(const std::vector<double> offset, floats_of(node, "offset"));
-  FETTLE_TRY(const std::vector<double> scale, floats_of(node, "scale"));
+  FETTLE_TRY(const std::vector<double> offset, number_list(node, "offset"));
+  FETTLE_TRY(const std::vector<double> scale, number_list(node, "scale"));
   if (scale.empty() || scale.size() != offset.size())
     return bad_attribute(node, fmt::format("scale has {} elements, offset {}", scale.size(), offset.size()));
   FETTLE_TRY_VOID(check_features(node, "scale", scale.size()));
@@ -105,12 +98,13 @@ Values imputer(Lowering& g, const Node& node) {
   const bool is_int = x->dtype().is_int();
   const char* name = is_int ? "imputed_value_int64s" : "imputed_value_floats";
   const char* other = is_int ? "imputed_value_floats" : "imputed_value_int64s";
-  if (node.attrs.has(other)) return bad_attribute(node, fmt::format("{} is given, and x is of {}", other, x->dtype().to_string()));
+  if (node.attrs.has(other))
+    return bad_attribute(node, fmt::format("{} is given, and x is of {}", other, x->dtype().to_string()));
   ConstantTensor values;
   if (is_int) {
     values = int_list(node.attrs.get_ints(name));
   } else {
-    FETTLE_TRY(const std::vector<double> list, floats_of(node, name));
+    FETTLE_TRY(const std::vector<double> list, number_list(node, name));
     values = to_tensor(list, x->dtype(), {std::ssize(list)}).value();
   }
   if (values.n_elems() == 0)
@@ -158,12 +152,34 @@ Values feature_vectorizer(Lowering& g, const Node& node) {
   return std::vector{parts.size() == 1 ? parts[0] : g("Concat", parts, {{{"axis", int64_t{1}}}})};
 }
 
+// --- OneHotEncoder: a last dim of categories, with 1 at that of each element
+
+Values one_hot_encoder(Lowering& g, const Node& node) {
+  FETTLE_TRY_VOID(check_attributes(node, {"cats_int64s", "cats_strings", "zeros"}));
+  if (node.attrs.has("cats_strings")) return fail(ErrorCode::E603, "cats_strings", node.name);
+  FETTLE_TRY_VOID(check_numbers(node));
+  const auto categories = node.attrs.get_ints("cats_int64s");
+  if (categories.empty()) return bad_attribute(node, "cats_int64s is empty");
+  if (std::set(categories.begin(), categories.end()).size() != categories.size())
+    return bad_attribute(node, "cats_int64s has an element twice");
+  const int64_t last = rank_of(node, 0);
+  Value* y = g("Equal", {g.unsqueeze(g.cast(node.inputs[0], kI64), {last}), g.ints(categories)});
+  y = g.cast(y, kF32);
+  if (node.attrs.get_int("zeros", 1) == 0) {
+    Value* known = g.reduce("ReduceMax", y, {last}, false);
+    known = g.reduce("ReduceMin", known, first_numbers(static_cast<size_t>(last)), false);
+    g.require(g("Greater", {known, g.number(0, kF32)}), "an element is none of the categories, and zeros is 0");
+  }
+  return std::vector{y};
+}
+
 constexpr OpDef defs[] = {
     composite<binarizer>("ai.onnx.ml.Binarizer", 1),
     composite<feature_extractor>("ai.onnx.ml.ArrayFeatureExtractor", 2),
     composite<scaler>("ai.onnx.ml.Scaler", 1),
     composite<normalizer>("ai.onnx.ml.Normalizer", 1),
     composite<imputer>("ai.onnx.ml.Imputer", 1),
+    composite<one_hot_encoder>("ai.onnx.ml.OneHotEncoder", 1),
     composite<feature_vectorizer>("ai.onnx.ml.FeatureVectorizer", {1, kAny}),
 };
 

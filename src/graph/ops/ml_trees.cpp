@@ -19,9 +19,9 @@ using namespace passes;
 using Values = Result<std::vector<Value*>>;
 
 // --- TreeTraversal(x: [n, features], features, splits, children, trees, weights, outcomes) {rows} → f64[groups, rows,
-// targets]: what the leaves to which the trees lead say of each target, as ForestArrays has them. Rows go in groups, the
-// last of which repeats the last row. "outcomes" is an attribute where all branches compare alike; "first_leaf" is the
-// first node that is a leaf.
+// targets]: what the leaves that trees lead to say of each target, as ForestArrays has them. Rows go in groups, the last
+// of which repeats the last row. "outcomes" is an attribute where all branches compare alike; "first_leaf" is the first
+// node that is a leaf.
 
 enum class Aggregate : uint8_t { kAverage, kSum, kMin, kMax };
 
@@ -91,13 +91,6 @@ int64_t rows_of_group(const Dim& rows) {
   return std::clamp<int64_t>(typical / 8 / kWalks, 1, 16) * kWalks;
 }
 
-// Sets all of these numbers.
-Stmt set_all(const std::vector<Buffer>& numbers, const std::function<Expr(size_t)>& value) {
-  std::vector<Stmt> all;
-  for (size_t k = 0; k < numbers.size(); ++k) all.push_back(set(numbers[k], value(k)));
-  return seq(std::move(all));
-}
-
 Tensors traversal(const Node& node, std::span<const te::Tensor> in) {
   const te::Tensor &x = in[0], &features = in[1], &children = in[3], &trees = in[4], &weights = in[5];
   const auto how = static_cast<Aggregate>(node.attrs.get_int("aggregate", 1));
@@ -110,7 +103,8 @@ Tensors traversal(const Node& node, std::span<const te::Tensor> in) {
   };
   const auto body = [&](const std::vector<Buffer>& out) -> te::Statements {
     std::vector<Buffer> at;  // where each walk is
-    for (int64_t k = 0; k < walks; ++k) at.push_back(local_number("at" + std::to_string(k)));
+    for (int64_t k = 0; k < walks; ++k) at.push_back(make_buffer("at" + std::to_string(k), {1}, kU32, kScopeRegister));
+    const auto place_of = [&](size_t k) { return cast(kI64, get(at[k])); };
     const Stmt clear = count_up("r", Expr(n_rows), [&](const Expr& r) {
       return count_up("t", n_targets, [&](const Expr& t) {
         return store(out[0], {group.var, r, t}, float_imm(identity_of(how), kF64));
@@ -119,19 +113,19 @@ Tensors traversal(const Node& node, std::span<const te::Tensor> in) {
     const auto row_at = [&](const Expr& r, size_t k) {
       return min(group.var * Expr(n_rows) + r * Expr(walks) + Expr(static_cast<int64_t>(k)), x.dim(0) - Expr(1));
     };
-    // Conditions on what the arrays say hold always. They cost less than to bring an index inside, for nothing waits.
-    const auto if_inside = [](const char* name, const Expr& index, const Expr& extent,
-                              const std::function<Stmt(const Expr&)>& then) {
-      return let_be(name, index, [&](const Expr& i) { return if_then(inside(i, extent), then(i)); });
+    // What the arrays say is always inside. A condition that says so is cheap, for nothing waits for it; and of numbers
+    // without a sign it is one comparison.
+    const auto if_below = [](const char* name, const Expr& index, const Expr& extent,
+                             const std::function<Stmt(const Expr&)>& then) {
+      return let_be(name, index, [&](const Expr& i) { return if_then(lt(i, extent), then(i)); });
     };
     const auto step = [&](const Expr& r) {
       std::vector<Stmt> all;
       for (size_t k = 0; k < at.size(); ++k)
-        all.push_back(if_inside("here", get(at[k]), features.dim(0), [&](const Expr& here) {
-          return if_inside("feature", cast(kI64, features(here)), x.dim(1), [&](const Expr& feature) {
-            return let_be("value", x(row_at(r, k), feature), [&](const Expr& value) {
-              return set(at[k], cast(kI64, children(here, which(value, here))));
-            });
+        all.push_back(if_below("here", place_of(k), features.dim(0), [&](const Expr& here) {
+          return if_below("feature", cast(kI64, features(here)), x.dim(1), [&](const Expr& feature) {
+            return let_be("value", x(row_at(r, k), feature),
+                          [&](const Expr& value) { return set(at[k], children(here, which(value, here))); });
           });
         }));
       return seq(std::move(all));
@@ -139,26 +133,29 @@ Tensors traversal(const Node& node, std::span<const te::Tensor> in) {
     const auto take = [&](const Expr& r, const Expr& first_target) {
       std::vector<Stmt> all;
       for (size_t k = 0; k < at.size(); ++k)
-        all.push_back(if_inside("leaf", get(at[k]) - first_leaf, weights.dim(0), [&](const Expr& leaf) {
-          return count_up("t", weights.dim(1), [&](const Expr& t) {
-            return if_inside("target", first_target + t, n_targets, [&](const Expr& target) {
+        all.push_back(let_be("leaf", place_of(k) - first_leaf, [&](const Expr& leaf) {
+          const Stmt added = count_up("t", weights.dim(1), [&](const Expr& t) {
+            return if_below("target", cast(kI64, first_target) + t, n_targets, [&](const Expr& target) {
               const Indices place{group.var, r * Expr(walks) + Expr(static_cast<int64_t>(k)), target};
               return store(out[0], place, combined(load(out[0], place), cast(kF64, weights(leaf, t))));
             });
           });
+          return if_then(inside(leaf, weights.dim(0)), added);
         }));
       return seq(std::move(all));
     };
     const auto walk = [&](const Expr& r, const Expr& root, const Expr& steps, const Expr& first_target) {
-      Expr is_under_way = lt(get(at[0]), first_leaf);
-      for (size_t k = 1; k < at.size(); ++k) is_under_way = logical_or(is_under_way, lt(get(at[k]), first_leaf));
+      Expr is_under_way = lt(place_of(0), first_leaf);
+      for (size_t k = 1; k < at.size(); ++k) is_under_way = logical_or(is_under_way, lt(place_of(k), first_leaf));
       const auto few_steps = [&](const Expr& n) { return count_up("step", n, [&](const Expr&) { return step(r); }); };
-      return seq({set_all(at, [&](size_t) { return root; }), few_steps(steps),
+      std::vector<Stmt> begin;
+      for (const Buffer& walk : at) begin.push_back(set(walk, root));
+      return seq({seq(std::move(begin)), few_steps(cast(kI64, steps)),
                   repeat_while(is_under_way, few_steps(Expr(kStepsBetweenChecks))), take(r, first_target)});
     };
     const Stmt all_trees = count_up("tree", trees.dim(0), [&](const Expr& tree) {
       const auto part = [&](const char* name, int64_t k, const std::function<Stmt(const Expr&)>& then) {
-        return let_be(name, cast(kI64, trees(tree, Expr(k))), then);
+        return let_be(name, trees(tree, Expr(k)), then);
       };
       return part("root", 0, [&](const Expr& root) {
         return part("steps", 1, [&](const Expr& steps) {
@@ -266,10 +263,10 @@ Result<Scores> scores_of(Lowering& g, const Node& node, Forest forest, Aggregate
   const bool alike = std::ranges::adjacent_find(of_branches, std::ranges::not_equal_to()) == of_branches.end();
   if (alike) attrs.set("outcomes", of_branches.empty() ? int64_t{kLess} : of_branches.front());
   std::vector<Value*> inputs{x,
-                             g.constant(table(arrays.features, kI32, {n_nodes})),
+                             g.constant(table(arrays.features, kU32, {n_nodes})),
                              g.constant(table(arrays.splits, forest.dtype, {n_nodes})),
-                             g.constant(table(arrays.children, kI32, {n_nodes, 2})),
-                             g.constant(table(arrays.trees, kI32, {std::ssize(forest.roots), 3})),
+                             g.constant(table(arrays.children, kU32, {n_nodes, 2})),
+                             g.constant(table(arrays.trees, kU32, {std::ssize(forest.roots), 3})),
                              g.constant(table(arrays.weights, forest.dtype, {n_leaves, arrays.width}))};
   if (!alike) inputs.push_back(g.constant(table(arrays.outcomes, kU8, {n_nodes})));
   Value* y = g("TreeTraversal", std::move(inputs), std::move(attrs));

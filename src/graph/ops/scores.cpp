@@ -10,6 +10,16 @@ namespace fettle::ops {
 
 using passes::Lowering;
 
+Result<std::vector<double>> number_list(const Node& node, const std::string& name) {
+  const AttrValue *list = node.attrs.find(name), *tensor = node.attrs.find(name + "_as_tensor");
+  if (list && tensor) return bad_attribute(node, fmt::format("{} and {}_as_tensor are both given", name, name));
+  const AttrValue* given = list ? list : tensor;
+  if (!given) return std::vector<double>{};
+  if (const auto* floats = std::get_if<std::vector<double>>(given)) return *floats;
+  if (const auto* data = std::get_if<ConstantTensor>(given)) return to_doubles(*data);
+  return bad_attribute(node, fmt::format("{} is no list of numbers", name));
+}
+
 Result<PostTransform> post_transform(const Node& node) {
   constexpr std::string_view names[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
   const std::string name = node.attrs.get_string("post_transform", "NONE");

@@ -1,5 +1,5 @@
 #pragma once
-// Scores and labels of ai.onnx.ml's models.
+// What models of ai.onnx.ml share: lists of numbers, scores and labels.
 
 #include <string_view>
 #include <vector>
@@ -7,6 +7,10 @@
 #include "graph/passes/lowering.h"
 
 namespace fettle::ops {
+
+/// The attribute of floats, or that of a tensor which may stand for it: name_as_tensor. Missing: none.
+/// E606 both are given
+Result<std::vector<double>> number_list(const Node& node, const std::string& name);
 
 enum class PostTransform : uint8_t { kNone, kSoftmax, kLogistic, kSoftmaxZero, kProbit };
 
