@@ -169,6 +169,11 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
     for (size_t i = 0; i < params.size(); ++i)
       made.buffers.push_back(argument_address(plan, call, params[i].source, planned.constants.of_call[c][i]));
     made.sizes = call.sizes;
+    for (const PlannedClass& of : planned.classes) {
+      if (of.workload != call.workload) continue;
+      const SizeClass& sizes = planned.size_class(of);
+      made.classes.push_back({sizes.param, sizes.most, built.kernels[of.request].entry});
+    }
     calls.push_back(std::move(made));
     artefact.kernel_names.push_back(call.name);
     artefact.kernel_origins.push_back(one_a_line(call.provenance));

@@ -125,6 +125,12 @@ struct GraphState {
   std::vector<int64_t> capacity;
 };
 
+/// Values of a size, ascending, for which kernels are made: each for the sizes about it, the last also for all above.
+struct SizeClasses {
+  Dim size;
+  std::vector<int64_t> points;
+};
+
 struct GraphOutput {
   std::string name;  // the model's name for it, which survives passes
   Value* value = nullptr;
@@ -143,13 +149,15 @@ class Graph {
   const std::vector<SizeCheck>& size_checks() const { return size_checks_; }
   const std::vector<GraphState>& states() const { return states_; }
   void add_state(GraphState state) { states_.push_back(std::move(state)); }
+  const std::vector<SizeClasses>& size_classes() const { return size_classes_; }
+  void add_size_classes(SizeClasses classes) { size_classes_.push_back(std::move(classes)); }
   /// Of equal values one is kept.
   void add_size_check(SizeCheck check);
   void set_size_checks(std::vector<SizeCheck> checks) { size_checks_ = std::move(checks); }
   /// `name`, or with a suffix where a size is called so.
   std::string unique_size_name(const std::string& name);
   const std::set<std::string>& size_names() const { return size_names_; }
-  /// Rules over other sizes; those that hold for all sizes go.
+  /// Rules and classes over other sizes; rules that hold for all sizes go, and classes of what is no size any more.
   void replace_sizes(const std::function<Dim(const Dim&)>& replaced);
   const std::vector<Value*>& inputs() const { return inputs_; }
   const std::vector<GraphOutput>& outputs() const { return outputs_; }
@@ -201,6 +209,7 @@ class Graph {
   std::string name_;
   std::vector<SizeCheck> size_checks_;
   std::vector<GraphState> states_;
+  std::vector<SizeClasses> size_classes_;
   std::set<std::string> size_names_;  // given by unique_size_name
   std::vector<Value*> inputs_;
   std::vector<GraphOutput> outputs_;
