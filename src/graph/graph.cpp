@@ -280,6 +280,7 @@ Graph Graph::clone() const {
   for (const GraphOutput& output : outputs_) copy.add_output(output.name, of(output.value));
   copy.size_checks_ = size_checks_;
   copy.size_names_ = size_names_;
+  copy.structures_ = structures_;
   for (GraphState state : states_) {
     state.input = values.at(state.input);
     copy.states_.push_back(std::move(state));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/late_sizes.h"
 #include "graph/op_registry.h"
 #include "graph/passes/fold_node.h"
 
@@ -37,10 +38,10 @@ Value* Lowering::reshape(Value* x, Shape shape) {
              : (*this)("Reshape", {x}, {{{"shape", dims_attr(std::move(shape))}, {"allowzero", int64_t{1}}}});
 }
 
-Value* Lowering::slice(Value* x, int64_t axis, int64_t start, int64_t end) {
+Value* Lowering::slice(Value* x, int64_t axis, Dim start, Dim end) {
   Attrs attrs;
-  attrs.set("starts", std::vector<int64_t>{start});
-  attrs.set("ends", std::vector<int64_t>{end});
+  attrs.set("starts", dims_attr({std::move(start)}));
+  attrs.set("ends", dims_attr({std::move(end)}));
   attrs.set("axes", std::vector<int64_t>{axis});
   return (*this)("Slice", {x}, std::move(attrs));
 }
@@ -48,6 +49,32 @@ Value* Lowering::slice(Value* x, int64_t axis, int64_t start, int64_t end) {
 Value* Lowering::reduce(std::string_view op, Value* x, std::vector<int64_t> axes, bool keep_dims) {
   if (axes.empty()) return x;
   return (*this)(op, {x}, {{{"axes", std::move(axes)}, {"keepdims", int64_t{keep_dims}}}});
+}
+
+Value* Lowering::size(const Dim& dim) {
+  return dim.is_number() ? index(dim.value()) : reshape((*this)("SizeList", {}, {{{"sizes", dims_attr({dim})}}}), {});
+}
+
+std::vector<Dim> Lowering::sizes(Value* x, int64_t min, int64_t max) {
+  if (status_ && !define_sizes(nodes_.graph(), x, min, max))
+    status_ = ops::not_known(node_, fmt::format("{} needs \"{}\" as integers, not {}", node_.op->name, x->name,
+                                                x->type->to_string()));
+  return status_ ? *ops::content_of(*x) : std::vector<Dim>(1, Dim(0));
+}
+
+void Lowering::require(Value* condition, std::string reason) {
+  condition = cast(condition, kI64);
+  if (!status_) return;
+  const auto known = ops::content_of(*condition);
+  if (known && known->front() == Dim(1)) return;
+  if (known && known->front() == Dim(0)) {
+    status_ = ops::bad_types(node_, std::move(reason));
+    return;
+  }
+  Node* check = add_size_definition(nodes_.graph(), condition, {1});
+  check->attrs.set(kReasonKey, fmt::format("{} \"{}\": {}", node_.op->name, node_.name, reason));
+  check->output()->type = condition->type;
+  nodes_.remember(check);
 }
 
 Result<> check_attributes(const Node& node, std::span<const std::string_view> known) {

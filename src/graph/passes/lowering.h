@@ -25,6 +25,12 @@ class Lowering {
   Value* constant(ConstantTensor data) const { return nodes_.constant("constant", std::move(data)); }
   Value* number(double value, DType dtype) const { return constant(scalar(value, dtype)); }
   Value* ints(const std::vector<int64_t>& values) const { return constant(int_list(values)); }
+  Value* index(int64_t value) const { return constant(reshaped(int_list(std::vector<int64_t>{value}), {})); }
+  /// An i64 scalar that is this dim; 0, 1, …, n-1.
+  Value* size(const Dim& dim);
+  Value* iota(const Dim& n) {
+    return (*this)("Range", {index(0), index(0), index(1)}, {{{"count", dims_attr({n})}}});
+  }
   /// A scalar of this type, from the node's attribute.
   Value* attribute(std::string_view name, double otherwise, DType dtype) const {
     return number(node_.attrs.get_float(name, otherwise), dtype);
@@ -35,8 +41,13 @@ class Lowering {
   Value* reshape(Value* x, Shape shape);
   Value* transpose(Value* x, std::vector<int64_t> perm) { return (*this)("Transpose", {x}, {{{"perm", perm}}}); }
   Value* unsqueeze(Value* x, std::vector<int64_t> axes) { return (*this)("Unsqueeze", {x}, {{{"axes", axes}}}); }
-  Value* slice(Value* x, int64_t axis, int64_t start, int64_t end);
+  Value* slice(Value* x, int64_t axis, Dim start, Dim end);
   Value* reduce(std::string_view op, Value* x, std::vector<int64_t> axes, bool keep_dims);
+
+  /// The elements of an integer tensor: what is known of them, or sizes of [min, max].
+  std::vector<Dim> sizes(Value* x, int64_t min = -kMaxDim, int64_t max = kMaxDim);
+  /// The call fails with this reason where the truth value is false.
+  void require(Value* condition, std::string reason);
 
   /// Adds nodes that are not typed: what comes of them must be given its type before it is used.
   NodeBuilder& nodes() { return nodes_; }
