@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "graph/passes/lowering.h"
+#include "graph/passes/data_axes.h"
 #include "graph/view.h"
 
 namespace fettle {
@@ -702,9 +702,11 @@ constexpr OpDef defs[] = {
     moves("Concat", {1, kAny}, concat_type, concat,
           {.content = concat_content, .is_concatenation = true, .is_copy = has_one_input}),
     moves("Split", {1, 2}, split_type, split, {.params = split_params, .n_outputs = -1, .view = &split_view}),
-    moves("Slice", {1, 5}, slice_type, slice,
-          {.params = slice_params, .content = slice_content, .view = &slice_view, .is_copy = slice_copies}),
-    moves("Pad", {1, 4}, pad_type, pad, {.params = pad_params, .is_copy = pad_copies}),
+    passes::with_data_axes<passes::slice_by_data>(
+        moves("Slice", {1, 5}, slice_type, slice,
+              {.params = slice_params, .content = slice_content, .view = &slice_view, .is_copy = slice_copies})),
+    passes::with_data_axes<passes::pad_by_data>(
+        moves("Pad", {1, 4}, pad_type, pad, {.params = pad_params, .is_copy = pad_copies})),
     moves("Expand", {1, 2}, expand_type, expand,
           {.params = shape_params, .content = expand_content, .is_copy = always}),
     moves("Tile", {1, 2}, tile_type, tile, {.params = repeats_params, .is_copy = always}),
@@ -716,8 +718,10 @@ constexpr OpDef defs[] = {
     moves("Trilu", {1, 2}, trilu_type, trilu, {.params = k_params}),
     moves("ReverseSequence", 2, reverse_type, reverse_sequence),
     passes::composite<center_crop_pad>("CenterCropPad", 2, 1, crop_params),
-    define(kReduction, "CumSum", {1, 2}, cumulative_type, cumulative<false>, {.params = axis_params}),
-    define(kReduction, "CumProd", {1, 2}, cumulative_type, cumulative<true>, {.params = axis_params}),
+    passes::with_data_axes<passes::accumulate_by_data>(
+        define(kReduction, "CumSum", {1, 2}, cumulative_type, cumulative<false>, {.params = axis_params})),
+    passes::with_data_axes<passes::accumulate_by_data>(
+        define(kReduction, "CumProd", {1, 2}, cumulative_type, cumulative<true>, {.params = axis_params})),
 };
 
 }  // namespace

@@ -60,6 +60,11 @@ Dim offset_of(const std::vector<Shape>& shapes, int64_t i) {
   return offset;
 }
 
+/// What is said of a node that cannot go on.
+std::string said(const Node& node, std::string_view reason) {
+  return fmt::format("{} \"{}\": {}", node.op->name, node.name, reason);
+}
+
 Value* flat(Lowering& g, Value* x) { return g.reshape(x, {element_count(x->shape())}); }
 Value* concat(Lowering& g, Values parts, int64_t axis = 0) {
   return parts.size() == 1 ? parts[0] : g("Concat", std::move(parts), {{{"axis", axis}}});
@@ -270,7 +275,7 @@ Result<Values> split_to_sequence(Lowering& g, const Node& node) {
     lengths = g.cast(split, kI64);
     const Dim sum = g.sizes(g.reduce("ReduceSum", lengths, {0}, false)).front();
     g.require(g("GreaterOrEqual", {g.reduce("ReduceMin", lengths, {0}, false), g.index(0)}),
-              "a piece's size is negative");
+              said(node, "a piece's size is negative"));
     note_equal(node, sum, extent, "the pieces' sizes and the extent");
   } else {
     Value* begins = g("Mul", {g.iota(ceildiv(extent, max(size, 1))), g.size(size)});
@@ -325,7 +330,7 @@ Result<Values> concat_from_sequence(Lowering& g, const Node& node) {
     if (axis + 1 < rank) compared.push_back(g.slice(same, 1, axis + 1, rank));
   }
   for (Value* part : compared)
-    g.require(g.reduce("ReduceMin", g.cast(part, kI32), {0, 1}, false), "elements have different extents");
+    g.require(g.reduce("ReduceMin", g.cast(part, kI32), {0, 1}, false), said(node, "elements have different extents"));
   if (is_new) {
     Value* stacked = g.reshape(s.data, with_inserted(shape, 0, n));
     std::vector<int64_t> perm = first_numbers(shape.size() + 1);
@@ -334,7 +339,7 @@ Result<Values> concat_from_sequence(Lowering& g, const Node& node) {
   }
   Value* lengths = g.reshape(g.slice(s.dims, 1, axis, axis + 1), {n});
   g.require(g("GreaterOrEqual", {g.reduce("ReduceMin", lengths, {0}, false), g.index(0)}),
-            "elements are of different ranks");
+            said(node, "elements are of different ranks"));
   Dim& extent = shape[static_cast<size_t>(axis)];
   extent = g.sizes(g.reduce("ReduceSum", lengths, {0}, false), 0).front();
   const Dim outer = element_count(Shape(shape.begin(), shape.begin() + axis));
@@ -452,7 +457,7 @@ std::optional<std::vector<Dim>> widen_content(const Node& node) {
 // --- OptionalGetElement(present, part…): the parts
 
 Result<Values> optional_get(Lowering& g, const Node& node) {
-  g.require(node.inputs[0], "the optional has no element");
+  g.require(node.inputs[0], said(node, "the optional has no element"));
   return Values(node.inputs.begin() + 1, node.inputs.end());
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "graph/op_util.h"
+#include "graph/passes/data_axes.h"
 #include "graph/view.h"
 
 namespace fettle {
@@ -198,8 +199,10 @@ constexpr OpDef reshaping(std::string_view name, InputCount inputs, Infer infer,
 constexpr OpDef defs[] = {
     reshaping("Reshape", {1, 2}, reshape_type, {.params = shape_param, .content = same_content}),
     reshaping("Flatten", 1, flatten_type, {}),
-    reshaping("Squeeze", {1, 2}, squeeze_type, {.params = axes_param, .content = same_content}),
-    reshaping("Unsqueeze", {1, 2}, unsqueeze_type, {.params = axes_param, .content = same_content}),
+    passes::with_data_axes<passes::squeeze_by_data>(
+        reshaping("Squeeze", {1, 2}, squeeze_type, {.params = axes_param, .content = same_content})),
+    passes::with_data_axes<passes::unsqueeze_by_data>(
+        reshaping("Unsqueeze", {1, 2}, unsqueeze_type, {.params = axes_param, .content = same_content})),
     define(kElementwise, "Identity", 1, same_type, identity,
            {.content = same_content, .work = kMoves, .is_pointwise = true, .view = &reshape_view, .is_copy = always}),
     define(kElementwise, "Dropout", 1, dropout_type, dropout,

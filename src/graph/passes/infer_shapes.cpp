@@ -80,6 +80,16 @@ void define_params(Graph& graph, const Node& node) {
   }
 }
 
+// Whether numbers that a parameter needs come to be known while the model runs. Sizes may stand for those of kDims.
+bool lacks_content(const Node& node) {
+  return std::ranges::any_of(node.op->params, [&](const ParamInput& param) {
+    const Value* input = node.input(static_cast<size_t>(param.index));
+    if (!input || (param.kind != ParamInput::Kind::kInts && param.kind != ParamInput::Kind::kInt)) return false;
+    const auto content = ops::content_of(*input);
+    return !content || !std::ranges::all_of(*content, [](const Dim& dim) { return dim.is_number(); });
+  });
+}
+
 void settle_params(Graph& graph, Node* node) {
   for (const ParamInput& param : node->op->params) {
     const auto i = static_cast<size_t>(param.index);
@@ -442,6 +452,11 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
   if (node->op->lower) {
     define_params(graph, *node);
     FETTLE_TRY(const std::vector<Node*> added, node->op->lower(graph, node));
+    return infer_nodes(graph, added, context);
+  }
+  if (node->op->lower_by_data && lacks_content(*node)) {
+    define_params(graph, *node);
+    FETTLE_TRY(const std::vector<Node*> added, node->op->lower_by_data(graph, node));
     return infer_nodes(graph, added, context);
   }
   if (const auto added = lower_data_sized(graph, node)) return infer_nodes(graph, *added, context);

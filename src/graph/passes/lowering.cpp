@@ -55,25 +55,32 @@ Value* Lowering::size(const Dim& dim) {
   return dim.is_number() ? index(dim.value()) : reshape((*this)("SizeList", {}, {{{"sizes", dims_attr({dim})}}}), {});
 }
 
-std::vector<Dim> Lowering::sizes(Value* x, int64_t min, int64_t max) {
-  if (status_ && !define_sizes(nodes_.graph(), x, min, max))
-    status_ = ops::not_known(node_, fmt::format("{} needs \"{}\" as integers, not {}", node_.op->name, x->name,
-                                                x->type->to_string()));
-  return status_ ? *ops::content_of(*x) : std::vector<Dim>(1, Dim(0));
+void Lowering::make_sizes(Value* integers, int64_t min, int64_t max) {
+  if (status_ && !define_sizes(nodes_.graph(), integers, min, max))
+    status_ = fail(ErrorCode::E604, fmt::format("\"{}\" cannot be sizes", integers->name), node_.name);
 }
 
-void Lowering::require(Value* condition, std::string reason) {
-  condition = cast(condition, kI64);
+std::vector<Dim> Lowering::sizes(Value* integers, int64_t min, int64_t max) {
+  make_sizes(integers, min, max);
+  return status_ ? *ops::content_of(*integers) : std::vector<Dim>(1, Dim(0));
+}
+
+Value* Lowering::reshape_by_data(Value* x, Value* shape) {
+  make_sizes(shape, 0, kMaxDim);
+  return status_ ? reshape(x, *ops::content_of(*shape)) : &nothing_;
+}
+
+void Lowering::require(Value* truth, std::string reason) {
   if (!status_) return;
-  const auto known = ops::content_of(*condition);
+  Value* number = cast(truth, kI64);
+  const auto known = ops::content_of(*number);
   if (known && known->front() == Dim(1)) return;
   if (known && known->front() == Dim(0)) {
-    status_ = ops::bad_types(node_, std::move(reason));
+    status_ = fail(ErrorCode::E605, std::move(reason), node_.name);
     return;
   }
-  Node* check = add_size_definition(nodes_.graph(), condition, {1});
-  check->attrs.set(kReasonKey, fmt::format("{} \"{}\": {}", node_.op->name, node_.name, reason));
-  check->output()->type = condition->type;
+  Node* check = add_size_definition(nodes_.graph(), number, {1});
+  check->attrs.set(kReasonKey, std::move(reason));
   nodes_.remember(check);
 }
 

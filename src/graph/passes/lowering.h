@@ -25,7 +25,7 @@ class Lowering {
   Value* constant(ConstantTensor data) const { return nodes_.constant("constant", std::move(data)); }
   Value* number(double value, DType dtype) const { return constant(scalar(value, dtype)); }
   Value* ints(const std::vector<int64_t>& values) const { return constant(int_list(values)); }
-  Value* index(int64_t value) const { return constant(reshaped(int_list(std::vector<int64_t>{value}), {})); }
+  Value* index(int64_t value) const { return number(static_cast<double>(value), kI64); }
   /// An i64 scalar that is this dim; 0, 1, …, n-1.
   Value* size(const Dim& dim);
   Value* iota(const Dim& n) {
@@ -44,10 +44,15 @@ class Lowering {
   Value* slice(Value* x, int64_t axis, Dim start, Dim end);
   Value* reduce(std::string_view op, Value* x, std::vector<int64_t> axes, bool keep_dims);
 
-  /// The elements of an integer tensor: what is known of them, or sizes of [min, max].
-  std::vector<Dim> sizes(Value* x, int64_t min = -kMaxDim, int64_t max = kMaxDim);
-  /// The call fails with this reason where the truth value is false.
-  void require(Value* condition, std::string reason);
+  // What comes to be known while the model runs (late_sizes.h).
+  /// Integers in memory, as sizes that lie in [min, max]. A list has a fixed length, of at most 64.
+  void make_sizes(Value* integers, int64_t min, int64_t max);
+  /// The same, and what they are: what is known of them, or sizes.
+  std::vector<Dim> sizes(Value* integers, int64_t min = -kMaxDim, int64_t max = kMaxDim);
+  /// x under the shape that a list of integers has.
+  Value* reshape_by_data(Value* x, Value* shape);
+  /// A call where the truth value does not hold fails, for this reason. E605 where it is known not to hold.
+  void require(Value* truth, std::string reason);
 
   /// Adds nodes that are not typed: what comes of them must be given its type before it is used.
   NodeBuilder& nodes() { return nodes_; }
