@@ -170,7 +170,9 @@ Result<Values> sequence_insert(Lowering& g, const Node& node) {
   Value *data = flat(g, x), *row = row_of(g, x, rank);
   const Dim n = s.length();
   Position p{n, nullptr};
-  if (node.input(3)) FETTLE_TRY(p, position_of(g, node, node.inputs[3], s, n));
+  if (node.input(3)) {
+    FETTLE_TRY(p, position_of(g, node, node.inputs[3], s, n));
+  }
   if (p.at == n) return Values{concat(g, {s.data, data}), concat(g, {s.dims, row})};
   if (p.at == Dim(0)) return Values{concat(g, {data, s.data}), concat(g, {row, s.dims})};
   const Dim begin = begin_of(g, s, p);
@@ -321,6 +323,7 @@ Result<Values> concat_from_sequence(Lowering& g, const Node& node) {
   }
   // All are as the first, but along the axis.
   Shape shape = g.sizes(g("Gather", {s.dims, g.index(0)}), 0);
+  FETTLE_TRY_VOID(g.status());
   Value* same = g("Equal", {s.dims, g("Gather", {s.dims, g.ints({0})})});
   Values compared;
   if (is_new || rank == 0) {

@@ -340,10 +340,7 @@ Result<bool> align_carried(Graph& graph, Node* node, Graph& body, const PassCont
     if (fix->is_first) {
       FETTLE_TRY(Value* fixed, fixed_part(graph, loop.initial(static_cast<int>(i)), *fix));
       graph.set_input(node, 2 + i, fixed);
-      if (fixed->producer)
-        FETTLE_TRY_VOID(infer_node(graph, fixed->producer, context));
-      else
-        fixed->type = TensorType{fixed->constant->dtype, Shape(fixed->constant->shape.begin(), fixed->constant->shape.end())};
+      if (fixed->producer) FETTLE_TRY_VOID(infer_node(graph, fixed->producer, context));
     } else {
       FETTLE_TRY(Value* fixed, fixed_part(body, body.outputs()[1 + i].value, *fix));
       body.set_output(1 + i, fixed);
