@@ -193,8 +193,7 @@ std::string compare_structure(const std::vector<const ConstantTensor*>& outputs,
     TensorBuilder got = *make_tensor(data.dtype, shape);
     std::memcpy(got.bytes.get(), data.bytes.get() + begin, static_cast<size_t>(got.size_bytes));
     begin += got.size_bytes;
-    const std::string difference =
-        compare(std::move(got).finish(), want.elements[static_cast<size_t>(i)], steps);
+    const std::string difference = compare(std::move(got).finish(), want.elements[static_cast<size_t>(i)], steps);
     if (!difference.empty()) return fmt::format("element {}: {}", i, difference);
   }
   return {};
@@ -239,7 +238,7 @@ void open_sizes(Graph& graph, const std::set<std::string>& fixed) {
 Result<std::map<std::string, ConstantTensor>> outputs_of(const Graph& graph,
                                                          const std::map<std::string, ConstantTensor>& inputs,
                                                          Sizes sizes) {
-  const auto is_defined = [](const Node* node) { return !defined_sizes(*node).empty(); };
+  const auto is_defined = [](const Node* node) { return is_size_definition(*node) || !defined_sizes(*node).empty(); };
   if (sizes == Sizes::kFixed && std::ranges::none_of(graph.nodes(), is_defined))
     return evaluate(graph, inputs, interpreter_executor());
   FETTLE_TRY_VOID(require_sizes(graph));

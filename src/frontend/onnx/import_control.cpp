@@ -136,8 +136,8 @@ Result<> Importer::add_loop(const NodeProto& node) {
   FETTLE_TRY_VOID(read_body(node, "body", bodies[0], kinds));
   const auto& results = bodies[0].results;
   if (results.size() < n_carried + 1)
-    return fail(ErrorCode::E605, fmt::format("Loop carries {} values, and its body returns {}", n_carried,
-                                             results.size()));
+    return fail(ErrorCode::E605,
+                fmt::format("Loop carries {} values, and its body returns {}", n_carried, results.size()));
   if (node.output_size() > static_cast<int>(results.size()) - 1)
     return fail(ErrorCode::E605, "Loop has too many outputs");
   FETTLE_TRY_VOID(return_from(bodies[0], 0, {}));

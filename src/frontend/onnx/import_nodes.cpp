@@ -108,8 +108,8 @@ Result<std::vector<Value*>> Importer::find_inputs(const NodeProto& node) {
     inputs.push_back(name.empty() ? nullptr : find(name));
     if (inputs.back() || name.empty()) continue;
     if (const auto structure = find_structure(name, *scope_))
-      return fail(ErrorCode::E605, fmt::format("{} takes tensors, and \"{}\" is {}", op_label(node), name,
-                                               structure->kind.to_string()));
+      return fail(ErrorCode::E605,
+                  fmt::format("{} takes tensors, and \"{}\" is {}", op_label(node), name, structure->kind.to_string()));
     return fail(ErrorCode::E605, fmt::format("nothing makes the input \"{}\"", name));
   }
   return inputs;
@@ -177,8 +177,8 @@ Result<> Importer::add_node(const NodeProto& proto) {
   while (!node.outputs.empty() && node.outputs.back().empty()) node.outputs.pop_back();
   if (node.outputs.empty()) return {};
   FETTLE_TRY_VOID(normalize(node, opset_));
-  FETTLE_TRY(Node* made, add_operator(proto, find_op(node.op), node.name, std::move(node.inputs),
-                                      std::move(node.attrs), std::move(node.outputs)));
+  FETTLE_TRY(Node * made, add_operator(proto, find_op(node.op), node.name, std::move(node.inputs),
+                                       std::move(node.attrs), std::move(node.outputs)));
   return finish(proto, made);
 }
 

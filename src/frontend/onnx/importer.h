@@ -42,7 +42,7 @@ struct Scope {
   struct Captured {
     Value *outside, *inside;
   };
-  std::vector<Captured> captured;  // from around: the body's last inputs
+  std::vector<Captured> captured;                          // from around: the body's last inputs
   std::vector<std::pair<std::string, Structure>> results;  // of a body, by the model's names
 };
 

@@ -187,8 +187,7 @@ Result<std::vector<Structure>> Importer::find_structures(const NodeProto& node) 
 
 std::vector<std::string> tensor_names(const std::string& name, const StructureKind& kind) {
   std::vector<std::string> names;
-  for (const std::string_view suffix : kind.suffixes())
-    names.push_back(name.empty() ? "" : name + std::string(suffix));
+  for (const std::string_view suffix : kind.suffixes()) names.push_back(name.empty() ? "" : name + std::string(suffix));
   return names;
 }
 
@@ -229,16 +228,15 @@ Result<> Importer::add_structure_input(const onnx::ValueInfoProto& input) {
     add(".keys", key, shape);
     add(".values", dtype, shape);
   }
-  scope_->graph.add_structure(
-      {name, type_text(input.type()), false, first, static_cast<int>(made.tensors.size())});
+  scope_->graph.add_structure({name, type_text(input.type()), false, first, static_cast<int>(made.tensors.size())});
   return define(name, std::move(made), "input");
 }
 
 Result<Structure> Importer::as_kind(const Structure& given, const StructureKind& kind, const std::string& name) {
   if (given.kind == kind) return given;
   if (given.kind.content != kind.content)
-    return fail(ErrorCode::E605, fmt::format("\"{}\" is {} instead of {}", name, given.kind.to_string(),
-                                             kind.to_string()));
+    return fail(ErrorCode::E605,
+                fmt::format("\"{}\" is {} instead of {}", name, given.kind.to_string(), kind.to_string()));
   Structure made{kind, given.tensors};
   if (kind.is_optional) {
     made.tensors.insert(made.tensors.begin(), scope_->graph.add_constant(name + ".present", truth(true)));
@@ -292,9 +290,8 @@ Result<bool> Importer::add_structure_node(const NodeProto& proto) {
     append_tensors(tensors, inputs[i]);
   }
   const StructureKind gives{known->gives, false};
-  if (proto.output_size() != 1)
-    return fail(ErrorCode::E606, fmt::format("{} has {} outputs", op, proto.output_size()));
-  FETTLE_TRY(Node* made, add_operator(proto, find_op(op), std::move(tensors), tensor_names(proto.output(0), gives)));
+  if (proto.output_size() != 1) return fail(ErrorCode::E606, fmt::format("{} has {} outputs", op, proto.output_size()));
+  FETTLE_TRY(Node * made, add_operator(proto, find_op(op), std::move(tensors), tensor_names(proto.output(0), gives)));
   FETTLE_TRY_VOID(define_outputs(proto, made, {gives}));
   return true;
 }
@@ -303,15 +300,13 @@ Result<bool> Importer::add_structure_node(const NodeProto& proto) {
 Result<> Importer::add_optional_node(const NodeProto& proto, const std::vector<Structure>& inputs) {
   const std::string& op = proto.op_type();
   if (proto.output_size() != 1 || inputs.size() > 1)
-    return fail(ErrorCode::E606, fmt::format("{} has {} inputs and {} outputs", op, inputs.size(),
-                                             proto.output_size()));
+    return fail(ErrorCode::E606,
+                fmt::format("{} has {} inputs and {} outputs", op, inputs.size(), proto.output_size()));
   const std::string& name = proto.output(0);
   const bool is_given = !inputs.empty() && inputs[0].tensors[0];
   const auto flag = [&](bool value) { return scope_->graph.add_constant(name, truth(value)); };
   if (op == "OptionalHasElement") {
-    Value* present = !is_given                        ? flag(false)
-                     : inputs[0].kind.is_optional ? inputs[0].tensors[0]
-                                                      : flag(true);
+    Value* present = !is_given ? flag(false) : inputs[0].kind.is_optional ? inputs[0].tensors[0] : flag(true);
     return define(name, present, node_label(proto));
   }
   if (op == "Optional") {
@@ -393,8 +388,8 @@ Result<> Importer::add_sequence_map(const NodeProto& node) {
   Attrs attrs;
   attrs.set("kinds", std::move(kinds));
   attrs.set("dtypes", std::move(dtypes));
-  Node* made = add_control(find_op("SequenceMap"), node, std::move(tensors), std::move(attrs), bodies,
-                           std::move(names));
+  Node* made =
+      add_control(find_op("SequenceMap"), node, std::move(tensors), std::move(attrs), bodies, std::move(names));
   return define_outputs(node, made, gives);
 }
 

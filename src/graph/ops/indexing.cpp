@@ -240,8 +240,7 @@ std::optional<std::vector<Dim>> slice_content(const Node& node) {
     const auto& [extent, start, step] = (*dims)[d];
     std::vector<int64_t> next;
     for (const int64_t place : places)
-      for (int64_t k = 0; k < extent.value(); ++k)
-        next.push_back(place * (*shape)[d] + start.value() + k * step);
+      for (int64_t k = 0; k < extent.value(); ++k) next.push_back(place * (*shape)[d] + start.value() + k * step);
     places = std::move(next);
   }
   std::vector<Dim> part;

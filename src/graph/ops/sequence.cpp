@@ -79,9 +79,7 @@ Value* row_of(Lowering& g, Value* x, int64_t rank) {
   return widened(g, row, std::max(rank, static_cast<int64_t>(x->shape().size())));
 }
 /// Numbers of elements: i64[n].
-Value* counts_of(Lowering& g, const Sequence& s) {
-  return g.reduce("ReduceProd", g("Abs", {s.dims}), {1}, false);
-}
+Value* counts_of(Lowering& g, const Sequence& s) { return g.reduce("ReduceProd", g("Abs", {s.dims}), {1}, false); }
 /// Where each element begins, and the last ends: i64[n + 1].
 Value* offsets_of(Lowering& g, Value* counts) {
   return concat(g, {g.ints({0}), g("CumSum", {counts}, {{{"axis", int64_t{0}}}})});
@@ -127,8 +125,7 @@ Dim end_of(Lowering& g, const Sequence& s, const Position& p) {
 }
 
 Value* element(Lowering& g, const Sequence& s, const std::vector<Shape>& shapes, int64_t i) {
-  return g.reshape(g.slice(s.data, 0, offset_of(shapes, i), offset_of(shapes, i + 1)),
-                   shapes[static_cast<size_t>(i)]);
+  return g.reshape(g.slice(s.data, 0, offset_of(shapes, i), offset_of(shapes, i + 1)), shapes[static_cast<size_t>(i)]);
 }
 
 Values construct(Lowering& g, const Values& elements) {
@@ -211,8 +208,8 @@ Result<Values> sequence_length(Lowering& g, const Node& node) {
 
 /// A tensor [outer, extent, inner] whose middle axis is cut into pieces, and the pieces' elements one after the other.
 struct Pieces {
-  Value* lengths;   // i64[n]
-  Dim extent;       // their sum
+  Value* lengths;  // i64[n]
+  Dim extent;      // their sum
   Dim outer, inner;
 };
 
@@ -294,7 +291,8 @@ Result<Values> split_to_sequence(Lowering& g, const Node& node) {
   Values columns;
   for (int64_t d = 0; d < std::ssize(shape); ++d) {
     if (d == axis && !keeps) continue;
-    Value* one = d == axis ? lengths : g("Expand", {g.size(shape[static_cast<size_t>(d)])}, {{{"shape", dims_attr({n})}}});
+    Value* one =
+        d == axis ? lengths : g("Expand", {g.size(shape[static_cast<size_t>(d)])}, {{{"shape", dims_attr({n})}}});
     columns.push_back(g.unsqueeze(one, {1}));
   }
   if (!columns.empty()) return Values{data, concat(g, std::move(columns), 1)};
@@ -476,7 +474,7 @@ Result<Value*> keys_attribute(Lowering& g, const Node& node, std::string_view in
 // (x: [n, k]): n maps of k keys; a list is one
 Result<Values> zip_map(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_rank(node, 0, 1, 2));
-  FETTLE_TRY(Value* keys, keys_attribute(g, node, "classlabels_int64s", "classlabels_strings"));
+  FETTLE_TRY(Value * keys, keys_attribute(g, node, "classlabels_int64s", "classlabels_strings"));
   Value* x = node.inputs[0]->rank() == 1 ? g.unsqueeze(node.inputs[0], {0}) : node.inputs[0];
   FETTLE_TRY_VOID(common_dim(node, x->shape()[1], keys->shape()[0], "columns and class labels"));
   return Values{g("Expand", {keys}, {{{"shape", dims_attr(x->shape())}}}), x};
@@ -490,7 +488,7 @@ Result<> check_map(const Node& node) {
 // (keys, values): [1, words of the vocabulary], 0 where a word is no key
 Result<Values> dict_vectorizer(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_map(node));
-  FETTLE_TRY(Value* words, keys_attribute(g, node, "int64_vocabulary", "string_vocabulary"));
+  FETTLE_TRY(Value * words, keys_attribute(g, node, "int64_vocabulary", "string_vocabulary"));
   if (words->dtype() != dtype_of(node, 0))
     return bad_types(node, fmt::format("its keys are of {}", dtype_of(node, 0).to_string()));
   Value *keys = node.inputs[0], *values = node.inputs[1];

@@ -122,9 +122,7 @@ std::optional<View> reshape_input(const Node& node, const View& output) {
   return reshaped_view(node.output()->shape(), output, node.input(0)->shape());
 }
 
-std::optional<std::vector<Dim>> same_content(const Node& node) {
-  return content_of(*node.inputs[0]);
-}
+std::optional<std::vector<Dim>> same_content(const Node& node) { return content_of(*node.inputs[0]); }
 
 // --- Identity; Dropout while the model only runs: the input, and a mask that keeps all
 
@@ -177,7 +175,9 @@ std::optional<std::vector<Dim>> size_list_content(const Node& node) {
   const auto sizes = dims_param(node, 0, "sizes");
   return sizes ? *sizes : std::nullopt;
 }
-Tensors size_list(const Node& node, std::span<const te::Tensor>) { return one(dims_tensor(node, *size_list_content(node))); }
+Tensors size_list(const Node& node, std::span<const te::Tensor>) {
+  return one(dims_tensor(node, *size_list_content(node)));
+}
 
 Types size_type(const Node&) { return one_type(kI64, {}); }
 std::optional<std::vector<Dim>> size_content(const Node& node) {

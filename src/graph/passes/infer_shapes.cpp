@@ -22,7 +22,8 @@ constexpr size_t kMaxContent = 64;
 
 std::optional<std::vector<Dim>> known_content(const Node& node) {
   const Value& output = *node.outputs[0];
-  if (!node.op->content || node.outputs.size() != 1 || !output.is_static() || output.shape().size() > ops::kMaxContentRank)
+  if (!node.op->content || node.outputs.size() != 1 || !output.is_static() ||
+      output.shape().size() > ops::kMaxContentRank)
     return std::nullopt;
   const DType dtype = output.dtype();
   if (!dtype.is_bool() && (!dtype.is_int() || dtype.bits < 32)) return std::nullopt;
@@ -304,8 +305,10 @@ std::optional<PartFix> fix_of_part(int64_t part, const Value& a, const Value& b)
 // The value in that form, which is not typed yet.
 Result<Value*> fixed_part(Graph& graph, Value* value, const PartFix& fix) {
   if (fix.is_widened)
-    return graph.add_node(find_op(kSequenceWiden), value->name + ".widened", {value},
-                          {{"rank", static_cast<int64_t>(fix.rank)}})->output();
+    return graph
+        .add_node(find_op(kSequenceWiden), value->name + ".widened", {value},
+                  {{"rank", static_cast<int64_t>(fix.rank)}})
+        ->output();
   FETTLE_TRY(ConstantTensor nothing, nothing_of(value->constant->dtype, fix.rank));
   return graph.add_constant(value->name, std::move(nothing));
 }
@@ -319,7 +322,7 @@ Result<> align_branches(Node* node, const PassContext& context) {
     const auto fix = fix_of_part(parts[i], *a, *b);
     if (!fix) continue;
     Graph& body = *node->bodies[fix->is_first ? 0 : 1];
-    FETTLE_TRY(Value* fixed, fixed_part(body, fix->is_first ? a : b, *fix));
+    FETTLE_TRY(Value * fixed, fixed_part(body, fix->is_first ? a : b, *fix));
     body.set_output(i, fixed);
     if (fixed->producer) FETTLE_TRY_VOID(infer_node(body, fixed->producer, context));
     body.sort();
@@ -338,11 +341,11 @@ Result<bool> align_carried(Graph& graph, Node* node, Graph& body, const PassCont
     if (!fix || (!fix->is_first && !fix->is_widened)) continue;
     any = true;
     if (fix->is_first) {
-      FETTLE_TRY(Value* fixed, fixed_part(graph, loop.initial(static_cast<int>(i)), *fix));
+      FETTLE_TRY(Value * fixed, fixed_part(graph, loop.initial(static_cast<int>(i)), *fix));
       graph.set_input(node, 2 + i, fixed);
       if (fixed->producer) FETTLE_TRY_VOID(infer_node(graph, fixed->producer, context));
     } else {
-      FETTLE_TRY(Value* fixed, fixed_part(body, body.outputs()[1 + i].value, *fix));
+      FETTLE_TRY(Value * fixed, fixed_part(body, body.outputs()[1 + i].value, *fix));
       body.set_output(1 + i, fixed);
     }
   }

@@ -28,9 +28,7 @@ class Lowering {
   Value* index(int64_t value) const { return number(static_cast<double>(value), kI64); }
   /// An i64 scalar that is this dim; 0, 1, …, n-1.
   Value* size(const Dim& dim);
-  Value* iota(const Dim& n) {
-    return (*this)("Range", {index(0), index(0), index(1)}, {{{"count", dims_attr({n})}}});
-  }
+  Value* iota(const Dim& n) { return (*this)("Range", {index(0), index(0), index(1)}, {{{"count", dims_attr({n})}}}); }
   /// A scalar of this type, from the node's attribute.
   Value* attribute(std::string_view name, double otherwise, DType dtype) const {
     return number(node_.attrs.get_float(name, otherwise), dtype);

@@ -124,9 +124,9 @@ bool slice_of_parts(Graph& graph, const Match& m) {
     const Dim next = at + extent(part);
     if (parts.empty() && (begin - at).min() >= 0 && (next - end).min() >= 0 && !(at == begin && next == end)) {
       const Dim first = begin - at, last = end - at;
-      return becomes_node(graph, m, "Slice", {part},
-                          {{"axes", std::vector<int64_t>{axis}}, {"starts", dims_attr({first})}, {"ends", dims_attr({last})}},
-                          "whole");
+      return becomes_node(
+          graph, m, "Slice", {part},
+          {{"axes", std::vector<int64_t>{axis}}, {"starts", dims_attr({first})}, {"ends", dims_attr({last})}}, "whole");
     }
     if (at == begin || !parts.empty()) parts.push_back(part);
     if (!parts.empty() && next == end) {
