@@ -34,7 +34,7 @@ struct Value {
   std::string name;                        // unique in its graph
   std::optional<TensorType> type;          // unknown until shapes are inferred
   std::optional<ConstantTensor> constant;  // the content, where it is known before the model runs
-  /// The elements of a small integer tensor (of rank 2 at most, row by row) that is not fully constant: shape arithmetic
+  /// The elements of a small integer tensor that is not fully constant, of rank 2 at most, row by row: shape arithmetic
   /// over symbols.
   std::optional<std::vector<Dim>> content;
   Node* producer = nullptr;  // null for inputs and constants
