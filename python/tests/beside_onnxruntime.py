@@ -44,8 +44,8 @@ def reference_of(path):
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def compiled_and_reference(folder, nodes, inputs, outputs, constants, shapes=None):
-    path = saved(folder, nodes, inputs, outputs, constants)
+def compiled_and_reference(folder, nodes, inputs, outputs, constants, shapes=None, opset=17):
+    path = saved(folder, nodes, inputs, outputs, constants, opset)
     onnx.checker.check_model(path)
     return fettle.Model(path, shapes=shapes), reference_of(path)
 
@@ -73,9 +73,9 @@ class Beside(unittest.TestCase):
             self.assertEqual(made.shape, want.shape)
             numpy.testing.assert_allclose(made, want, rtol=1e-5, atol=1e-6)
 
-    def check(self, nodes, inputs, outputs, constants, *feeds):
+    def check(self, nodes, inputs, outputs, constants, *feeds, opset=17):
         with tempfile.TemporaryDirectory() as folder:
-            compiled, reference = compiled_and_reference(folder, nodes, inputs, outputs, constants)
+            compiled, reference = compiled_and_reference(folder, nodes, inputs, outputs, constants, opset=opset)
             for given in feeds:
                 given = {name: as_given(data) for name, data in given.items()}
                 expected = reference.run(None, given)

@@ -178,7 +178,7 @@ Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
 
 constexpr ParamInput axes_param[] = {{1, "axes", kInts}};
 constexpr OpDef reducer(std::string_view name, Compute compute, Content content = nullptr) {
-  return passes::with_data_axes<passes::reduce_by_data>(
+  return passes::by_data<passes::reduce_by_data>(
       define(kReduction, name, {1, 2}, reduce_type, compute, {.params = axes_param, .content = content}));
 }
 

@@ -159,6 +159,16 @@ Values unsqueeze_by_data(Lowering& g, const Node& node) {
   return std::vector{g.reshape_by_data(x, extents)};
 }
 
+namespace {
+DataAxes first_axes(Lowering& g, int64_t count, int64_t rank) {
+  Value* places = g.ints(ops::first_numbers(static_cast<size_t>(count)));
+  Value* numbers = g.ints(ops::first_numbers(static_cast<size_t>(rank)));
+  Value* hits = g.cast(g("Equal", {g.unsqueeze(places, {1}), numbers}), kI64);
+  return {places, hits, g.reduce("ReduceSum", hits, {0}, false)};
+}
+Value* all_hold(Lowering& g, Value* truths) { return g.reduce("ReduceMin", g.cast(truths, kI64), {0}, false); }
+}  // namespace
+
 Values pad_by_data(Lowering& g, const Node& node) {
   Value* x = node.inputs[0];
   const auto rank = static_cast<int64_t>(x->rank());
@@ -181,23 +191,58 @@ Values slice_by_data(Lowering& g, const Node& node) {
   Value* x = node.inputs[0];
   const auto rank = static_cast<int64_t>(x->rank());
   FETTLE_TRY_VOID(check_dims(node, rank));
-  if (!node.input(3)) return ops::not_known(node, "Slice needs its steps when the model is compiled");
-  FETTLE_TRY(const int64_t count, count_of(node, 3));
-  FETTLE_TRY(const auto steps, ops::ints_param(node, 4, "steps"));
-  if (steps && !std::ranges::all_of(*steps, [](int64_t step) { return step == 1; }))
-    return ops::not_known(node, "Slice with other steps than 1 needs its axes when the model is compiled");
-  Value *starts = param(g, node, 1, "starts"), *ends = param(g, node, 2, "ends");
-  if (!starts || !ends || !(starts->shape() == Shape{count}) || !(ends->shape() == Shape{count}))
+  Value *starts = param(g, node, 1, "starts"), *ends = param(g, node, 2, "ends"), *steps = param(g, node, 4, "steps");
+  if (!starts || !ends) return ops::bad_attribute(node, "starts or ends are missing");
+  const Dim count = element_count(starts->shape());
+  if (!count.is_number() || !(starts->shape() == Shape{count}) || !(ends->shape() == Shape{count}) ||
+      (steps && !(steps->shape() == Shape{count})))
+    return ops::bad_attribute(node, "starts, ends and steps differ in length");
+  const DataAxes axes = node.input(3) ? data_axes(g, node, 3, rank) : first_axes(g, count.value(), rank);
+  if (node.input(3) && !(element_count(node.input(3)->shape()) == count))
     return ops::bad_attribute(node, "starts, ends and axes differ in length");
-  const DataAxes axes = data_axes(g, node, 3, rank);
-  // An end far beyond that of the tensor is as good as this one.
   Value* shape = shape_of(g, x);
-  const auto near = [&](Value* places) { return g("Max", {g("Min", {places, shape}), g("Neg", {shape})}); };
-  Value* from = near(at_axes(g, axes, starts));
-  Value* to = where(g, axes.mask, near(at_axes(g, axes, ends)), shape);
-  g.make_sizes(from, -kMaxDim, kMaxDim);
-  g.make_sizes(to, -kMaxDim, kMaxDim);
-  return std::vector{g("Slice", {x, from, to})};
+  const bool is_dense =
+      !steps || (ops::content_of(*steps) &&
+                 std::ranges::all_of(*ops::content_of(*steps), [](const Dim& step) { return step == Dim(1); }));
+  if (is_dense) {
+    // An end far beyond that of the tensor is as good as this one.
+    const auto near = [&](Value* places) { return g("Max", {g("Min", {places, shape}), g("Neg", {shape})}); };
+    Value* from = near(at_axes(g, axes, starts));
+    Value* to = where(g, axes.mask, near(at_axes(g, axes, ends)), shape);
+    g.make_sizes(from, -kMaxDim, kMaxDim);
+    g.make_sizes(to, -kMaxDim, kMaxDim);
+    return std::vector{g("Slice", {x, from, to})};
+  }
+  // With steps, of which the sign may be unknown: elements begin + i * step of each dim.
+  Value *zero = whole(g, 0), *unit = one(g);
+  Value* step = where(g, axes.mask, at_axes(g, axes, steps), unit);
+  g.require(all_hold(g, g("Not", {g("Equal", {step, zero})})), fmt::format("Slice \"{}\": a step of 0", node.name));
+  Value* is_backward = g("Less", {step, zero});
+  Value* back = g.cast(is_backward, kI64);  // 1 where it is
+  // Places from the beginning, in [0, n] forwards, in [-1, n - 1] backwards; kept in range before anything is added.
+  const auto place = [&](Value* places) {
+    Value* from_end = g("Less", {places, zero});
+    Value* limited = g("Max", {g("Min", {places, shape}), g("Neg", {g("Add", {shape, unit})})});
+    Value* counted = where(g, from_end, g("Add", {limited, shape}), limited);
+    return g("Max", {g("Min", {counted, g("Sub", {shape, back})}), g("Neg", {back})});
+  };
+  Value* begin = place(at_axes(g, axes, starts));
+  Value* end = where(g, axes.mask, place(at_axes(g, axes, ends)), shape);
+  Value* way = where(g, is_backward, g("Sub", {begin, end}), g("Sub", {end, begin}));
+  // No step is longer than the longest way: sums stay small.
+  Value* size = g("Min", {g("Abs", {g("Max", {step, whole(g, -kMaxDim)})}), whole(g, kMaxDim)});
+  Value* lengths = g("Div", {g("Add", {g("Max", {way, zero}), g("Sub", {size, unit})}), size});
+  g.make_sizes(lengths, 0, kMaxDim);
+  FETTLE_TRY_VOID(g.status());
+  Value* signed_size = where(g, is_backward, g("Neg", {size}), size);
+  Value* y = x;
+  for (int64_t d = 0; d < rank; ++d) {
+    const auto pick = [&](Value* list) { return g.reshape(g.slice(list, 0, d, d + 1), {}); };
+    Value* numbers = g("Range", {zero, pick(lengths), unit});
+    Value* places = g("Add", {pick(begin), g("Mul", {numbers, pick(signed_size)})});
+    y = g("Gather", {y, places}, {{{"axis", d}}});
+  }
+  return std::vector{y};
 }
 
 }  // namespace fettle::passes

@@ -22,19 +22,12 @@ Value* other_extents(Lowering& g, const DataAxes& axes, Value* shape, int64_t co
 /// x as [what is before the one axis, its extent, what is after].
 Value* around_axis(Lowering& g, const DataAxes& axes, Value* x);
 
-// OpDef::lower_by_data, as expansions.
+// Expansions (by_data).
 Result<std::vector<Value*>> reduce_by_data(Lowering& g, const Node& node);
 Result<std::vector<Value*>> accumulate_by_data(Lowering& g, const Node& node);  // along one axis
 Result<std::vector<Value*>> squeeze_by_data(Lowering& g, const Node& node);
 Result<std::vector<Value*>> unsqueeze_by_data(Lowering& g, const Node& node);
 Result<std::vector<Value*>> pad_by_data(Lowering& g, const Node& node);
 Result<std::vector<Value*>> slice_by_data(Lowering& g, const Node& node);
-
-/// The operator, whose nodes are F's where their axes are data.
-template <Expansion F>
-constexpr OpDef with_data_axes(OpDef op) {
-  op.lower_by_data = [](Graph& graph, Node* node) { return lower_node(graph, node, F); };
-  return op;
-}
 
 }  // namespace fettle::passes

@@ -9,7 +9,6 @@
 #include "graph/op_util.h"
 #include "graph/ops/sequence.h"
 #include "graph/passes/fold_node.h"
-#include "graph/passes/lower_data_sized.h"
 #include "graph/passes/lower_scan.h"
 #include "graph/passes/lower_selections.h"
 #include "graph/passes/node_builder.h"
@@ -79,16 +78,6 @@ void define_params(Graph& graph, const Node& node) {
     Value* input = node.input(static_cast<size_t>(param.index));
     if (param.kind == ParamInput::Kind::kDims && input) define_sizes(graph, input, -kMaxDim, kMaxDim);
   }
-}
-
-// Whether numbers that a parameter needs come to be known while the model runs. Sizes may stand for those of kDims.
-bool lacks_content(const Node& node) {
-  return std::ranges::any_of(node.op->params, [&](const ParamInput& param) {
-    const Value* input = node.input(static_cast<size_t>(param.index));
-    if (!input || (param.kind != ParamInput::Kind::kInts && param.kind != ParamInput::Kind::kInt)) return false;
-    const auto content = ops::content_of(*input);
-    return !content || !std::ranges::all_of(*content, [](const Dim& dim) { return dim.is_number(); });
-  });
 }
 
 void settle_params(Graph& graph, Node* node) {
@@ -449,17 +438,15 @@ Result<> infer_graph(Graph& graph, const PassContext& context) {
 
 Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
   constexpr int64_t kSmallBytes = 4096;
+  define_params(graph, *node);
   if (node->op->lower) {
-    define_params(graph, *node);
     FETTLE_TRY(const std::vector<Node*> added, node->op->lower(graph, node));
     return infer_nodes(graph, added, context);
   }
-  if (node->op->lower_by_data && lacks_content(*node)) {
-    define_params(graph, *node);
-    FETTLE_TRY(const std::vector<Node*> added, node->op->lower_by_data(graph, node));
-    return infer_nodes(graph, added, context);
+  if (node->op->lower_by_data) {
+    FETTLE_TRY(const auto added, node->op->lower_by_data(graph, node));
+    if (added) return infer_nodes(graph, *added, context);
   }
-  if (const auto added = lower_data_sized(graph, node)) return infer_nodes(graph, *added, context);
   if (is_selection(*node)) {
     const auto infer = [&](Node* n) { return infer_node(graph, n, context); };
     FETTLE_TRY(const std::vector<Node*> rest, lower_selection(graph, node, infer));
@@ -490,7 +477,6 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
     settle_late_sizes(graph, node);
   }
   if (is_size_definition(*node)) node->inputs[0]->content = dims_of_attr(*node, kDefinesKey);
-  define_params(graph, *node);
   FETTLE_TRY(auto types, node->op->infer(*node));
   if (types.size() < node->outputs.size())
     return fail(ErrorCode::E606, fmt::format("{} has {} outputs", node->op->name, node->outputs.size()), node->name);

@@ -55,9 +55,13 @@ Value* Lowering::size(const Dim& dim) {
   return dim.is_number() ? index(dim.value()) : reshape((*this)("SizeList", {}, {{{"sizes", dims_attr({dim})}}}), {});
 }
 
-void Lowering::make_sizes(Value* integers, int64_t min, int64_t max) {
-  if (status_ && !define_sizes(nodes_.graph(), integers, min, max))
+void Lowering::make_sizes(Value* integers, int64_t min, int64_t max, int64_t typical) {
+  if (status_ && !define_sizes(nodes_.graph(), integers, min, max, typical))
     status_ = fail(ErrorCode::E604, fmt::format("\"{}\" cannot be sizes", integers->name), node_.name);
+}
+
+void Lowering::make_sizes(Value* integers, Shape dims) {
+  if (status_) nodes_.remember(add_size_definition(nodes_.graph(), integers, std::move(dims)));
 }
 
 std::vector<Dim> Lowering::sizes(Value* integers, int64_t min, int64_t max) {
@@ -114,6 +118,15 @@ Quantized dynamically_quantized(Lowering& g, Value* x) {
   Value* scale = g("Div", {range, g.number(255, x->dtype())});
   Value* zero_point = g.cast(g("Round", {g("Sub", {zero, g("Div", {least, scale})})}), kU8);
   return {g("QuantizeLinear", {x, scale, zero_point}), scale, zero_point};
+}
+
+bool lacks_content(const Node& node) {
+  using Kind = ParamInput::Kind;
+  return std::ranges::any_of(node.op->params, [&](const ParamInput& param) {
+    const Value* input = node.input(static_cast<size_t>(param.index));
+    if (!input || input->is_constant() || (param.kind != Kind::kInts && param.kind != Kind::kInt)) return false;
+    return !input->content || !std::ranges::all_of(*input->content, [](const Dim& dim) { return dim.is_number(); });
+  });
 }
 
 Result<std::vector<Node*>> lower_node(Graph& graph, Node* node, Expansion expansion) {

@@ -74,22 +74,24 @@ std::optional<Replacement> only_value(const Dim& value) {
   return Replacement{{std::string(size.symbol_name()), Dim(number)}};
 }
 
-using SizeNames = std::set<std::string, std::less<>>;
+using Names = std::set<std::string, std::less<>>;
 
-/// Sizes that nodes define. Each stays one of its own: that it equals another is looked at when it is known.
-SizeNames late_sizes_of(const Graph& graph) {
-  SizeNames late;
+/// The sizes that nodes define while the model runs, in all its graphs.
+Names late_sizes(const Graph& graph) {
+  Names late;
   for_each_graph(graph, [&](const Graph& g) {
     for (const Node* node : g.nodes()) {
       for (const Dim& size : defined_sizes(*node)) late.emplace(size.symbol_name());
-      for (size_t i = 0; i < node->bodies.size(); ++i) late.merge(sizes_of_body(*node, i));
+      for (size_t i = 0; i < node->bodies.size(); ++i)
+        for (const std::string& size : sizes_of_body(*node, i)) late.insert(size);
     }
   });
   return late;
 }
 
-/// What one rule says of sizes; nothing where it is not of a simple form.
-std::optional<Replacement> solution(const SizeCheck& check, const SizeNames& late) {
+/// What one rule says of sizes; nothing where it is not of a simple form. Late sizes stay what they are: who reads one
+/// comes after the node that defines it.
+std::optional<Replacement> solution(const SizeCheck& check, const Names& late) {
   if (check.is_zero)
     if (auto number = only_value(check.value)) return number;
   const auto form = check.is_zero ? difference(check.value) : std::nullopt;
@@ -119,7 +121,7 @@ std::optional<Replacement> solution(const SizeCheck& check, const SizeNames& lat
 }  // namespace
 
 Result<> unify_sizes(Graph& graph, const PassContext&) {
-  const SizeNames late = late_sizes_of(graph);
+  const Names late = late_sizes(graph);
   for (bool changed = true; changed;) {
     changed = false;
     for (const SizeCheck& check : graph.size_checks()) {
