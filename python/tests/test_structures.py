@@ -35,7 +35,7 @@ class Sequences(Beside):
             node("SequenceLength", ["s3"], ["n"]),
         ]
         inputs = [value("a", FLOAT, ["N", 2]), value("b", FLOAT, ["M", 3]), value("c", FLOAT, [1, 1])]
-        outputs = [sequence("s3"), value("y", FLOAT, None), value("n", INT, [])]
+        outputs = [sequence("s3"), value("y", FLOAT, [None, None]), value("n", INT, [])]
         constants = {"zero": numpy.int64(0), "one": numpy.int64(1), "last": numpy.int64(-1)}
         feeds = [{"a": random(n, 2), "b": random(m, 3), "c": random(1, 1)} for n, m in ((3, 2), (1, 4))]
         self.check(nodes, inputs, outputs, constants, *feeds)
@@ -52,13 +52,13 @@ class Sequences(Beside):
             {"a": random(4), "b": random(2), "p": numpy.int64(p), "q": numpy.int64(q)}
             for p, q in ((0, 0), (3, 2), (-1, -1), (1, -3), (2, 1))
         ]
-        self.check(nodes, inputs, [sequence("s2"), value("y", FLOAT, None)], {}, *feeds)
+        self.check(nodes, inputs, [sequence("s2"), value("y", FLOAT, [None])], {}, *feeds)
 
     def test_what_is_known_costs_nothing(self):
         nodes = [node("SequenceConstruct", ["a", "b"], ["s"]), node("SequenceAt", ["s", "one"], ["y"])]
         inputs = [value("a", FLOAT, ["N", 2]), value("b", FLOAT, ["M", 3])]
         with tempfile.TemporaryDirectory() as folder:
-            model = fettle.Model(saved(folder, nodes, inputs, [value("y", FLOAT, None)], {"one": numpy.int64(1)}))
+            model = fettle.Model(saved(folder, nodes, inputs, [value("y", FLOAT, [None, None])], {"one": numpy.int64(1)}))
             self.assertEqual(model.outputs, [("y", "float32", ("M", 3))])
             b = random(5, 3)
             numpy.testing.assert_array_equal(model.run(a=random(2, 2), b=b)["y"], b)
@@ -70,7 +70,7 @@ class Sequences(Beside):
             node("SequenceLength", ["y"], ["n"]),
         ]
         inputs = [sequence("x", shape=["A", "B"]), value("t", FLOAT, ["C", 2]), value("p", INT, [])]
-        outputs = [sequence("y"), value("e", FLOAT, None), value("n", INT, [])]
+        outputs = [sequence("y"), value("e", FLOAT, [None, None]), value("n", INT, [])]
         lists = [[random(2, 3), random(1, 4), random(5, 1)], [random(3, 3)], []]
         feeds = [{"x": x, "t": random(2, 2), "p": numpy.int64(0)} for x in lists]
         self.check(nodes, inputs, outputs, {}, *feeds)
@@ -86,7 +86,7 @@ class Sequences(Beside):
         ):
             with self.subTest(axis=axis, new_axis=new_axis):
                 nodes = [node("ConcatFromSequence", ["x"], ["y"], axis=axis, new_axis=new_axis)]
-                inputs, outputs = [sequence("x", shape=["A", "B", "C"])], [value("y", FLOAT, None)]
+                inputs, outputs = [sequence("x", shape=["A", "B", "C"])], [value("y", FLOAT, [None] * (3 + new_axis))]
                 feeds = [{"x": [random(*shape) for shape in some]} for some in (shapes, shapes[:1], shapes * 2)]
                 self.check(nodes, inputs, outputs, {}, *feeds)
 
@@ -127,7 +127,7 @@ class Sequences(Beside):
         x = random(5, 2)
         self.check(
             nodes, [value("m", INT, []), value("x", FLOAT, [5, 2])],
-            [value("y", FLOAT, None), value("e", FLOAT, None), sequence("list")], constants,
+            [value("y", FLOAT, [None, None]), value("e", FLOAT, [None, None]), sequence("list")], constants,
             {"m": numpy.int64(4), "x": x}, {"m": numpy.int64(1), "x": x},
         )  # fmt: skip
 
@@ -149,7 +149,7 @@ class Sequences(Beside):
             {"c": numpy.array(c), "d": numpy.array(d), "x": random(3, 2)}
             for c in (False, True) for d in (False, True)
         ]  # fmt: skip
-        self.check(nodes, inputs, [sequence("y"), value("z", FLOAT, None)], {"zero": numpy.int64(0)}, *feeds)
+        self.check(nodes, inputs, [sequence("y"), value("z", FLOAT, [None, None])], {"zero": numpy.int64(0)}, *feeds)
 
     def test_a_map_over_lists(self):
         inner = body(
@@ -165,7 +165,7 @@ class Sequences(Beside):
         nodes = [node("SequenceAt", ["x", "p"], ["y"])]
         with tempfile.TemporaryDirectory() as folder:
             path = saved(
-                folder, nodes, [sequence("x", shape=["K"]), value("p", INT, [])], [value("y", FLOAT, None)], {}
+                folder, nodes, [sequence("x", shape=["K"]), value("p", INT, [])], [value("y", FLOAT, [None])], {}
             )
             model = fettle.Model(path)
             for position in (2, -3):
@@ -177,7 +177,7 @@ class Sequences(Beside):
     def test_elements_that_do_not_fit_are_an_error(self):
         nodes = [node("ConcatFromSequence", ["x"], ["y"], axis=0)]
         with tempfile.TemporaryDirectory() as folder:
-            path = saved(folder, nodes, [sequence("x", shape=["A", "B"])], [value("y", FLOAT, None)], {})
+            path = saved(folder, nodes, [sequence("x", shape=["A", "B"])], [value("y", FLOAT, [None, None])], {})
             model = fettle.Model(path)
             with self.assertRaisesRegex(fettle.Error, "ConcatFromSequence.*different extents"):
                 model.run(x=[random(2, 2), random(2, 3)])
@@ -188,8 +188,8 @@ class Sequences(Beside):
 class Optionals(Beside):
     def test_what_may_be_missing(self):
         inner = helper.make_tensor_type_proto(FLOAT, ["N", 2])
-        then = body("then", [node("OptionalGetElement", ["x"], ["t"])], [], [value("t", FLOAT, None)])
-        otherwise = body("else", [node("Identity", ["y"], ["e"])], [], [value("e", FLOAT, None)])
+        then = body("then", [node("OptionalGetElement", ["x"], ["t"])], [], [value("t", FLOAT, [None, None])])
+        otherwise = body("else", [node("Identity", ["y"], ["e"])], [], [value("e", FLOAT, [None, None])])
         nodes = [
             node("OptionalHasElement", ["x"], ["has"]),
             node("If", ["has"], ["z"], then_branch=then, else_branch=otherwise),
@@ -197,7 +197,7 @@ class Optionals(Beside):
         with tempfile.TemporaryDirectory() as folder:
             path = saved(
                 folder, nodes, [optional("x", inner), value("y", FLOAT, [3, 2])],
-                [value("has", BOOL, []), value("z", FLOAT, None)], {}, opset=18,
+                [value("has", BOOL, []), value("z", FLOAT, [None, None])], {}, opset=18,
             )  # fmt: skip
             model, x, y = fettle.Model(path), random(4, 2), random(3, 2)
             for given, wanted in ((x, x), (None, y)):

@@ -305,9 +305,8 @@ Outcome run_case(const fs::path& folder, Sizes sizes, const std::set<std::string
     }
     auto outputs = outputs_of(*graph, inputs, sizes);
     if (!outputs)
-      return {outputs.error().code == ErrorCode::E604 || outputs.error().code == ErrorCode::E705
-                  ? Outcome::kUnsupported
-                  : Outcome::kFailed,
+      return {outputs.error().code == ErrorCode::E604 || outputs.error().code == ErrorCode::E705 ? Outcome::kUnsupported
+                                                                                                 : Outcome::kFailed,
               outputs.error().to_string()};
     for (int i = 0; i < model.graph().output_size(); ++i) {
       const onnx::ValueInfoProto& output = model.graph().output(i);

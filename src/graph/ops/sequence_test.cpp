@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "graph/late_sizes.h"
-#include "graph/passes/testing.h"
 #include "graph/passes/pipeline.h"
+#include "graph/passes/testing.h"
 
 namespace fettle {
 namespace {
@@ -91,9 +91,7 @@ TEST_F(Sequences, NothingIsNotRead) {
 
 // Two numbers of data that must be equal are looked at when both are known.
 TEST_F(Sequences, SizesThatDataTellStayApart) {
-  const auto range = [&](const char* name) {
-    return op("Range", {position(0), input(name, {}, kI64), position(1)});
-  };
+  const auto range = [&](const char* name) { return op("Range", {position(0), input(name, {}, kI64), position(1)}); };
   g.add_output("y", op("Add", {range("n"), range("m")}));
   ASSERT_TRUE(optimize(g));
   std::set<std::string> sizes;
