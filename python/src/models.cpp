@@ -15,6 +15,7 @@
 
 #include "binding.h"
 #include "driver/open.h"
+#include "rt/tensor.h"
 #include "runtime/dtype.h"
 
 namespace fettle::python {
@@ -276,6 +277,19 @@ void bind_models(nb::module_& m) {
           "inputs", [](const PyModel& p) { return describe(p.model.inputs()); },
           "(name, dtype, shape) of each; an open extent is the text that it has in the model, or None.")
       .def_prop_ro("outputs", [](const PyModel& p) { return describe(p.model.outputs()); })
+      .def_prop_ro(
+          "structures",
+          [](const PyModel& p) {
+            const FettleModelInfo& info = p.model.info();
+            nb::list list;
+            for (int32_t i = 0; i < info.n_structures; ++i) {
+              const FettleStructure& made = *rt::nth(info.structures, i);
+              list.append(nb::make_tuple(std::string(made.name), std::string(made.type), made.is_output != 0,
+                                         made.first_tensor, made.n_tensors));
+            }
+            return list;
+          },
+          "(name, type, whether an output, first tensor, number of tensors) of each that is no tensor.")
       .def("_run", &run_model)
       .def("_context", [](const PyModel& p) {
         return std::unique_ptr<PyModelContext>(new PyModelContext{take(p.model.make_context()), {}, {}, {}});

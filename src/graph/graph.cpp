@@ -281,6 +281,7 @@ Graph Graph::clone() const {
   copy.size_checks_ = size_checks_;
   copy.size_classes_ = size_classes_;
   copy.size_names_ = size_names_;
+  copy.structures_ = structures_;
   for (GraphState state : states_) {
     state.input = values.at(state.input);
     copy.states_.push_back(std::move(state));
