@@ -19,9 +19,9 @@ using namespace passes;
 using Values = Result<std::vector<Value*>>;
 
 // --- TreeTraversal(x: [n, features], features, splits, children, trees, weights, outcomes) {rows} → f64[groups, rows,
-// targets]: what the leaves that trees lead to say of each target, as ForestArrays has them. Rows go in groups, the last
-// of which repeats the last row. "outcomes" is an attribute where all branches compare alike; "first_leaf" is the first
-// node that is a leaf.
+// targets]: what the leaves that trees lead to say of each target, as ForestArrays has them. Rows go in groups, the
+// last of which repeats the last row. "outcomes" is an attribute where all branches compare alike; "first_leaf" is the
+// first node that is a leaf.
 
 enum class Aggregate : uint8_t { kAverage, kSum, kMin, kMax };
 
