@@ -71,6 +71,7 @@ class Describer {
     info.n_stages = static_cast<int32_t>(artefact_.stages.size());
     info.default_threads = artefact_.default_threads;
     info.arena_bytes = artefact_.arena_bytes;
+    info.n_strings = std::ssize(artefact_.strings);
     const uint64_t at = add_table(&info, sizeof info);
     object_.define("fettle_artefact", tables_, at, sizeof info);
     point_to_string(at + offsetof(FettleModelInfo, name), artefact_.name);
@@ -88,6 +89,16 @@ class Describer {
     if (!artefact_.resize.empty())
       object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, resize), artefact_.resize);
     object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, functions), "fettle_rt_functions");
+    if (!artefact_.strings.empty()) {
+      const StringList strings = string_list(artefact_.strings);
+      const std::span<const std::byte> bytes{reinterpret_cast<const std::byte*>(strings.bytes.data()),
+                                             strings.bytes.size()};
+      const std::span<const std::byte> ends = std::as_bytes(std::span(strings.ends));
+      object_.point(tables_, at + offsetof(FettleModelInfo, string_bytes), constants_,
+                    object_.section(constants_).add_blob(bytes, 1));
+      object_.point(tables_, at + offsetof(FettleModelInfo, string_ends), constants_,
+                    object_.section(constants_).add_blob(ends, alignof(int64_t)));
+    }
     if (!artefact_.stages.empty()) {
       point_to_table(at + offsetof(FettleModelInfo, stages), add_stages());
       object_.point(tables_, at + offsetof(FettleModelInfo, output_stages), text_,
@@ -179,6 +190,15 @@ class Describer {
 };
 
 }  // namespace
+
+StringList string_list(const std::vector<std::string>& strings) {
+  StringList list;
+  for (const std::string& text : strings) {
+    list.bytes += text;
+    list.ends.push_back(std::ssize(list.bytes));
+  }
+  return list;
+}
 
 std::string needed_features(std::string_view llvm_features) {
   std::string needed;

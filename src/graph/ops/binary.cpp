@@ -235,6 +235,10 @@ constexpr OpDef commutative(OpDef op) {
   op.is_commutative = true;
   return op;
 }
+constexpr OpDef comparing_strings(OpDef op) {
+  op.compares_strings = true;
+  return op;
+}
 constexpr OpDef many(std::string_view name, Compute compute, Content content = nullptr) {
   return define(kBroadcast, name, {1, kAny}, arithmetic_type, compute,
                 {.content = content, .is_pointwise = true, .is_commutative = true, .is_copy = has_one_input});
@@ -251,7 +255,7 @@ constexpr OpDef defs[] = {
     many("Max", pairwise<plain<max>>, content<known<fettle::max>>),
     many("Sum", pairwise<plain<operator+ >>, content<known<operator+ >>),
     many("Mean", mean),
-    commutative(pair<plain<eq>>("Equal", comparison_type, content<are_equal>)),
+    comparing_strings(commutative(pair<plain<eq>>("Equal", comparison_type, content<are_equal>))),
     pair<plain<lt>>("Less", comparison_type, content<exceeds<1>>),
     pair<plain<le>>("LessOrEqual", comparison_type, content<exceeds<0>>),
     pair<plain<gt>>("Greater", comparison_type, content<is_exceeded<1>>),

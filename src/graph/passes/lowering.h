@@ -38,6 +38,9 @@ class Lowering {
   Value* slice(Value* x, int64_t axis, int64_t start, int64_t end);
   Value* reduce(std::string_view op, Value* x, std::vector<int64_t> axes, bool keep_dims);
 
+  /// The integers that a small value holds, as sizes of [min, max]; as numbers, where they are known.
+  std::vector<Dim> sizes_of(Value* value, int64_t min, int64_t max);
+
   /// Adds nodes that are not typed: what comes of them must be given its type before it is used.
   NodeBuilder& nodes() { return nodes_; }
   const std::vector<Node*>& added() const { return nodes_.added(); }
