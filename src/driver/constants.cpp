@@ -29,8 +29,7 @@ Result<ConstantTensor> as_stored(const ConstantTensor& tensor, const std::vector
   FETTLE_TRY(TensorBuilder numbered, make_tensor(tensor.dtype, tensor.shape));
   const auto from = tensor.elems<int64_t>();
   for (size_t i = 0; i < from.size(); ++i)
-    numbered.elems<int64_t>()[i] =
-        from[i] == 0 ? 0 : std::ranges::lower_bound(strings, from[i]) - strings.begin() + 1;
+    numbered.elems<int64_t>()[i] = from[i] == 0 ? 0 : std::ranges::lower_bound(strings, from[i]) - strings.begin() + 1;
   return std::move(numbered).finish();
 }
 

@@ -32,8 +32,8 @@ class Contents {
 /// A constant that is stored, by the first call that needs it.
 struct StoredConstant {
   int64_t size_bytes = 0;
-  int call = 0;      // index into Plan::calls
-  size_t param = 0;  // index into its kernel's parameters
+  int call = 0;                              // index into Plan::calls
+  size_t param = 0;                          // index into its kernel's parameters
   const ConstantTensor* as_it_is = nullptr;  // not null: a host function reads it
 };
 

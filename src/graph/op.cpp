@@ -63,7 +63,8 @@ std::vector<Dim> host_integers(const Node& node) {
 
 Result<> check_strings(const Node& node) {
   const OpDef& op = *node.op;
-  if (op.work == ElementWork::kMoves || op.compares_strings || !node.bodies.empty() || is_host(node)) return {};
+  if (op.work == ElementWork::kMoves || !node.bodies.empty() || is_host(node)) return {};
+  if (op.takes_strings && op.takes_strings(node)) return {};
   const auto is_string = [](const Value* value) { return value && value->type && value->dtype().is_string(); };
   for (const auto* list : {&node.inputs, &node.outputs})
     if (std::ranges::any_of(*list, is_string))

@@ -117,8 +117,9 @@ struct OpDef {
 
   ElementWork work = ElementWork::kComputes;
   const HostRule* host = nullptr;
-  /// It compares strings for equality. What moves them, or is a host function, takes them, too; others refuse them.
-  bool compares_strings = false;
+  /// Whether this node takes strings although it is neither `kMoves` nor a host function's: it only moves them, compares
+  /// them for equality, or does not look at them. Null: never.
+  bool (*takes_strings)(const Node& node) = nullptr;
   /// Element i of the one output depends on element i of each input alone, where inputs broadcast as NumPy's do.
   bool is_pointwise = false;
   /// Of two inputs, either may come first.

@@ -81,10 +81,10 @@ using Pieces = std::vector<std::shared_ptr<const Piece>>;
 
 struct Piece {
   enum class Kind : uint8_t { kClass, kPlace, kSequence, kChoice, kRepeat } kind = Kind::kSequence;
-  CharClass set = {};          // kClass
-  rt::RegexPlace place = {};   // kPlace
-  Pieces parts = {};           // kSequence, kChoice; kRepeat: one
-  int least = 0, most = 0;     // kRepeat; most -1: any number
+  CharClass set = {};         // kClass
+  rt::RegexPlace place = {};  // kPlace
+  Pieces parts = {};          // kSequence, kChoice; kRepeat: one
+  int least = 0, most = 0;    // kRepeat; most -1: any number
 };
 using PieceRef = std::shared_ptr<const Piece>;
 

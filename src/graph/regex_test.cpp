@@ -24,7 +24,8 @@ bool matches(std::string_view pattern, std::string_view text) {
   return result == 1;
 }
 
-void expect(std::string_view pattern, const std::vector<std::string>& matching, const std::vector<std::string>& others) {
+void expect(std::string_view pattern, const std::vector<std::string>& matching,
+            const std::vector<std::string>& others) {
   for (const std::string& text : matching) EXPECT_TRUE(matches(pattern, text)) << pattern << " on '" << text << "'";
   for (const std::string& text : others) EXPECT_FALSE(matches(pattern, text)) << pattern << " on '" << text << "'";
 }

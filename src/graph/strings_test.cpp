@@ -80,10 +80,22 @@ TEST_F(StringGraph, MovesAndComparesThem) {
   output(op("Where", {same, x, g.add_constant("other", string_scalar("-"))}));
   output(op("Gather", {both, g.add_constant("rows", int_list(Ints{2, 0}))}));
   output(op("Cast", {same}, {{"to", int64_t{7}}}));
+  output(op("ScatterElements", {x, g.add_constant("places", reshaped(int_list(Ints{2}), {1, 1})),
+                                g.add_constant("update", reshaped(string_scalar("!"), {1, 1}))},
+            {{"axis", int64_t{1}}}));
+  Attrs around;
+  around.set("pads", Ints{0, 1, 0, 0});
+  output(op("Pad", {x, nullptr, g.add_constant("filler", string_scalar("<"))}, std::move(around)));
+  output(op("Pad", {x}, {{"pads", Ints{0, 0, 0, 1}}}));
+  output(op("Shape", {x}));
   const auto made = planned({{"x", string_tensor(Texts{"a", "b", "c", "d", "", "f"}, {2, 3}).value()}});
   expect(made.at("y0"), {"a", "-", "c", "-", "", "-"}, {2, 3});
   expect(made.at("y1"), {"c", "f", "c", "f", "a", "d", "a", "d"}, {2, 4});
   EXPECT_EQ(to_ints(made.at("y2")), (Ints{1, 0, 1, 0, 1, 0}));
+  expect(made.at("y3"), {"a", "b", "!", "d", "", "f"}, {2, 3});
+  expect(made.at("y4"), {"<", "a", "b", "c", "<", "d", "", "f"}, {2, 4});
+  expect(made.at("y5"), {"a", "b", "c", "", "d", "", "f", ""}, {2, 4});
+  EXPECT_EQ(to_ints(made.at("y6")), (Ints{2, 3}));
 }
 
 // What a host function reads lies densely, whatever view it is of; what it writes may be a part of a concatenation.
@@ -128,7 +140,9 @@ TEST_F(StringGraph, NormalizerDropsStopWords) {
   Value* x = input("x", {1, Dim::symbol("n", 0, 100)});
   output(op("StringNormalizer", {x}, {{"stopwords", Texts{"monday", "ÄRA"}}}));
   output(op("StringNormalizer", {x},
-            {{"stopwords", Texts{"Monday"}}, {"is_case_sensitive", int64_t{1}}, {"case_change_action", std::string("UPPER")}}));
+            {{"stopwords", Texts{"Monday"}},
+             {"is_case_sensitive", int64_t{1}},
+             {"case_change_action", std::string("UPPER")}}));
   output(op("StringNormalizer", {x}, {{"case_change_action", std::string("LOWER")}}));
   const auto inputs = [](const Texts& list) {
     return std::map<std::string, ConstantTensor>{{"x", string_tensor(list, {1, std::ssize(list)}).value()}};
@@ -179,11 +193,13 @@ TEST_F(StringGraph, LabelEncoderMapsInEitherDirection) {
   Value* number = op("ai.onnx.ml.LabelEncoder", {x},
                      {{"keys_strings", keys}, {"values_int64s", Ints{1, 2, 3, 4}}, {"default_int64", int64_t{-9}}});
   output(number);
-  output(op("ai.onnx.ml.LabelEncoder", {number}, {{"keys_int64s", Ints{3, 1}}, {"values_strings", Texts{"three", "one"}}}));
+  output(op("ai.onnx.ml.LabelEncoder", {number},
+            {{"keys_int64s", Ints{3, 1}}, {"values_strings", Texts{"three", "one"}}}));
   output(op("ai.onnx.ml.LabelEncoder", {x}, {{"classes_strings", Texts{"a", "z"}}, {"default_int64", int64_t{7}}}));
   Value* f = g.add_input("f", {kF32, {3}});
   output(op("ai.onnx.ml.LabelEncoder", {f},
-            {{"keys_floats", std::vector<double>{NAN, 2, 1}}, {"values_strings", Texts{"nan", "two", "one"}},
+            {{"keys_floats", std::vector<double>{NAN, 2, 1}},
+             {"values_strings", Texts{"nan", "two", "one"}},
              {"default_string", std::string("?")}}));
   const auto made = planned({{"x", string_tensor(Texts{"z", "b", "a", "ä"}, {4}).value()},
                              {"f", to_tensor(std::vector<double>{1, NAN, 3}, kF32, {3}).value()}});
@@ -200,8 +216,8 @@ TEST_F(StringGraph, LoopsCarryThem) {
   body->add_input("i");
   Value* condition = body->add_input("condition");
   Value* carried = body->add_input("carried");
-  Node* longer = body->add_node(find_op("StringConcat"), "longer",
-                                {carried, body->add_constant("dot", string_scalar("."))});
+  Node* longer =
+      body->add_node(find_op("StringConcat"), "longer", {carried, body->add_constant("dot", string_scalar("."))});
   body->add_output("condition", condition);
   body->add_output("carried", longer->output());
   body->add_output("row", longer->output());

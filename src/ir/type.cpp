@@ -10,8 +10,9 @@ namespace fettle {
 namespace {
 
 // By TypeCode.
-constexpr std::string_view kTypeNames[] = {"i",        "u",          "f",      "bf",         "bool",   "handle",
-                                           "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0", "f4e2m1", "string"};
+constexpr std::string_view kTypeNames[] = {"i",      "u",        "f",          "bf",     "bool",
+                                           "handle", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz",
+                                           "f8e8m0", "f4e2m1",   "string"};
 constexpr bool has_widths(TypeCode code) { return code < TypeCode::kBool; }
 
 }  // namespace

@@ -144,7 +144,8 @@ double nearest(Decimal& number) {
   if (number.count() == 0 || number.point() < kLeastPoint) return 0;
   if (number.point() > kLargestPoint) return infinity();
   // To [1/2, 1).
-  constexpr int32_t kSteps[] = {0, 3, 6, 9, 13, 16, 19, 23, 26}, kLargeStep = 27, kCount = sizeof kSteps / sizeof *kSteps;
+  constexpr int32_t kSteps[] = {0, 3, 6, 9, 13, 16, 19, 23, 26}, kLargeStep = 27,
+                    kCount = sizeof kSteps / sizeof *kSteps;
   int32_t exponent = 0;
   while (number.point() > 0) {
     const int32_t step = number.point() < kCount ? kSteps[number.point()] : kLargeStep;

@@ -138,7 +138,6 @@ extern "C" int32_t fettle_host_regex_match(FettleContext* context, void** buffer
   const HostTensor x = given.tensor(0), y = given.tensor(2);
   Matcher matcher(given.tensor(1).as<int64_t>());
   if (!matcher.reserve()) return host_out_of_memory(context);
-  for (int64_t i = 0; i < x.count; ++i)
-    y.as<uint8_t>()[i] = matcher.matches(context->strings->at(x.as<int64_t>()[i]));
+  for (int64_t i = 0; i < x.count; ++i) y.as<uint8_t>()[i] = matcher.matches(context->strings->at(x.as<int64_t>()[i]));
   return FETTLE_OK;
 }

@@ -1,8 +1,8 @@
 #pragma once
 // Programs of regular expressions: what graph/regex.cpp makes of a pattern, and host functions run.
 //
-// A program is a list of integers: how many instructions there are; each as {kind, a, b}; then ranges of characters, two
-// integers each. Instruction 0 begins. All that may be reached are followed at once, so time is linear in the text.
+// A program is a list of integers: how many instructions there are; each as {kind, a, b}; then ranges of characters,
+// two integers each. Instruction 0 begins. All that may be reached are followed at once, so time is linear in the text.
 
 #include <stdint.h>
 

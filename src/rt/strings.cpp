@@ -142,8 +142,7 @@ int64_t FettleStrings::number_of(const char* data, int64_t bytes) {
 
 FettleString FettleStrings::at(int64_t number) const {
   if (number == 0) return {"", 0};
-  if (number >= first() && number < count())
-    return static_cast<const FettleString*>(entries_.data)[number - first()];
+  if (number >= first() && number < count()) return static_cast<const FettleString*>(entries_.data)[number - first()];
   return base_ == nullptr || number >= first() ? FettleString{nullptr, -1} : base_->at(number);
 }
 

@@ -38,11 +38,11 @@ struct FettleStrings {
   char* take(int64_t bytes);
 
   const FettleStrings* base_ = nullptr;
-  int64_t n_ = 0;                // of its own
-  fettle::rt::Block entries_;    // FettleString
-  fettle::rt::Block slots_;      // of a hash table with open addresses
-  int64_t n_slots_ = 0;          // a power of two
-  uint32_t epoch_ = 0;           // slots of another one are free
+  int64_t n_ = 0;              // of its own
+  fettle::rt::Block entries_;  // FettleString
+  fettle::rt::Block slots_;    // of a hash table with open addresses
+  int64_t n_slots_ = 0;        // a power of two
+  uint32_t epoch_ = 0;         // slots of another one are free
   Chunk *chunks_ = nullptr, *last_ = nullptr, *current_ = nullptr;
-  int64_t used_ = 0;             // of the current chunk
+  int64_t used_ = 0;  // of the current chunk
 };

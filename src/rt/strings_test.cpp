@@ -83,15 +83,17 @@ TEST(Utf8, CharactersAreReadAndWritten) {
 }
 
 TEST(Utf8, CasesAreUnicodes) {
-  const std::pair<int32_t, int32_t> pairs[] = {{'a', 'A'},       {0xe4, 0xc4},     {0xff, 0x178},    {0x101, 0x100},
-                                               {0x3c9, 0x3a9},   {0x434, 0x414},   {0x1e9e, 0x1e9e}, {0x10d0, 0x1c90},
-                                               {0x10428, 0x10400}};
+  const std::pair<int32_t, int32_t> pairs[] = {{'a', 'A'},       {0xe4, 0xc4},     {0xff, 0x178},
+                                               {0x101, 0x100},   {0x3c9, 0x3a9},   {0x434, 0x414},
+                                               {0x1e9e, 0x1e9e}, {0x10d0, 0x1c90}, {0x10428, 0x10400}};
   for (const auto& [lower, upper] : pairs) EXPECT_EQ(to_upper(lower), upper) << lower;
   for (const auto& [lower, upper] : pairs)
-    if (lower != upper) EXPECT_EQ(to_lower(upper), lower) << upper;
-  EXPECT_EQ(to_upper(0xdf), 0xdf);     // ß has no capital of one character
-  EXPECT_EQ(to_lower(0x130), 0x69);    // İ
-  EXPECT_EQ(to_lower(0x1e9e), 0xdf);   // ẞ
+    if (lower != upper) {
+      EXPECT_EQ(to_lower(upper), lower) << upper;
+    }
+  EXPECT_EQ(to_upper(0xdf), 0xdf);    // ß has no capital of one character
+  EXPECT_EQ(to_lower(0x130), 0x69);   // İ
+  EXPECT_EQ(to_lower(0x1e9e), 0xdf);  // ẞ
   EXPECT_EQ(to_upper(0x1f600), 0x1f600);
   EXPECT_EQ(to_upper(-1), -1);
 }
@@ -142,7 +144,8 @@ std::vector<FettleString> strings_of(const std::vector<std::string>& texts) {
 
 std::vector<std::string> texts_of(const FettleTensor& tensor) {
   std::vector<std::string> texts;
-  for (int64_t i = 0; i < tensor.shape[0]; ++i) texts.push_back(text_of(static_cast<const FettleString*>(tensor.data)[i]));
+  for (int64_t i = 0; i < tensor.shape[0]; ++i)
+    texts.push_back(text_of(static_cast<const FettleString*>(tensor.data)[i]));
   return texts;
 }
 
@@ -221,7 +224,9 @@ TEST(StringModel, MemoryStaysFlat) {
     ASSERT_EQ(run(running, strings_of(texts), y), FETTLE_OK);
     const int64_t now = of(running.context)->call_strings[0].bytes() + of(running.context)->call_strings[1].bytes();
     if (call == 1) bytes = now;
-    if (call > 1) ASSERT_EQ(now, bytes) << call;
+    if (call > 1) {
+      ASSERT_EQ(now, bytes) << call;
+    }
   }
 }
 

@@ -31,8 +31,8 @@ constexpr HostRule find_rule{.function = "fettle_host_find"};
 Result<std::optional<ConstantTensor>> list_attr(const Node& node, const std::string& what, bool is_one) {
   std::optional<ConstantTensor> found;
   const std::string plural = is_one ? "" : "s";
-  for (const std::string& name : {what + "string" + plural, what + "int64" + plural, what + "float" + plural,
-                                  what + "tensor"}) {
+  for (const std::string& name :
+       {what + "string" + plural, what + "int64" + plural, what + "float" + plural, what + "tensor"}) {
     const AttrValue* value = node.attrs.find(name);
     if (!value) continue;
     if (found) return bad_attribute(node, "it has several of " + what + "*");
@@ -99,8 +99,8 @@ Result<ConstantTensor> default_value(const Node& node, DType dtype) {
     FETTLE_TRY(found, filled(static_cast<double>(node.attrs.get_int("default_int64", -1)), dtype, {1}));
   }
   if (found->dtype != dtype)
-    return bad_types(node, fmt::format("the default is of {}, values are of {}", found->dtype.to_string(),
-                                       dtype.to_string()));
+    return bad_types(
+        node, fmt::format("the default is of {}, values are of {}", found->dtype.to_string(), dtype.to_string()));
   return *found;
 }
 
@@ -116,10 +116,9 @@ void take_classes(const Node& node, std::optional<ConstantTensor>& keys, std::op
 }
 
 Result<std::vector<Value*>> label_encoder(Lowering& g, const Node& node) {
-  FETTLE_TRY_VOID(check_attributes(
-      node, {"classes_strings", "default_float", "default_int64", "default_string", "default_tensor", "keys_floats",
-             "keys_int64s", "keys_strings", "keys_tensor", "values_floats", "values_int64s", "values_strings",
-             "values_tensor"}));
+  FETTLE_TRY_VOID(check_attributes(node, {"classes_strings", "default_float", "default_int64", "default_string",
+                                          "default_tensor", "keys_floats", "keys_int64s", "keys_strings", "keys_tensor",
+                                          "values_floats", "values_int64s", "values_strings", "values_tensor"}));
   FETTLE_TRY(std::optional<ConstantTensor> keys, list_attr(node, "keys_", false));
   FETTLE_TRY(std::optional<ConstantTensor> values, list_attr(node, "values_", false));
   if (node.attrs.has("classes_strings")) take_classes(node, keys, values);
@@ -128,8 +127,8 @@ Result<std::vector<Value*>> label_encoder(Lowering& g, const Node& node) {
     return bad_attribute(node, fmt::format("it has {} keys and {} values", keys->n_elems(), values->n_elems()));
   const DType dtype = dtype_of(node, 0);
   if (keys->dtype != dtype)
-    return bad_types(node, fmt::format("its input is of {}, keys are of {}", dtype.to_string(),
-                                       keys->dtype.to_string()));
+    return bad_types(node,
+                     fmt::format("its input is of {}, keys are of {}", dtype.to_string(), keys->dtype.to_string()));
   // Looked up as one of the types that there is a search for.
   const DType searched = dtype.is_string() || dtype == kF64 ? dtype : dtype.is_float() ? kF32 : kI64;
   Value* x = g.cast(node.inputs[0], searched);

@@ -74,7 +74,7 @@ Value* occurrences(Lowering& g, Value* x, const Grams& grams, int64_t distance) 
     part.set("axes", std::vector<int64_t>{1});
     Value* elements = g.unsqueeze(g("Slice", {x}, std::move(part)), {2});
     ConstantTensor wanted = int_list(grams.elements[static_cast<size_t>(j)]);
-    wanted.dtype = x->dtype();  // integers, or strings' numbers
+    wanted.dtype = x->dtype();                                                // integers, or strings' numbers
     Value* is_equal = g("Equal", {elements, g.constant(std::move(wanted))});  // [batch, place, gram]
     found = found ? g("And", {found, is_equal}) : is_equal;
   }

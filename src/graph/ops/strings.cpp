@@ -20,7 +20,8 @@ Result<> check_is_string(const Node& node, size_t i) {
   return bad_types(node, fmt::format("input {} is of {}, not of strings", i, dtype_of(node, i).to_string()));
 }
 
-constexpr OpDef on_host(std::string_view name, InputCount inputs, Infer infer, const HostRule& rule, int n_outputs = 1) {
+constexpr OpDef on_host(std::string_view name, InputCount inputs, Infer infer, const HostRule& rule,
+                        int n_outputs = 1) {
   return define(kOpaque, name, inputs, infer, nullptr, {.n_outputs = n_outputs, .host = &rule});
 }
 
@@ -36,9 +37,7 @@ constexpr HostRule concat_rule{.function = "fettle_host_string_concat"};
 
 // --- StringSplit: how many parts there are is told by the strings.
 
-Types count_parts_type(const Node& node) {
-  return std::vector<TensorType>{{kI64, shape_of(node, 0)}, {kI64, {}}};
-}
+Types count_parts_type(const Node& node) { return std::vector<TensorType>{{kI64, shape_of(node, 0)}, {kI64, {}}}; }
 Types split_parts_type(const Node& node) {
   FETTLE_TRY(const auto most, dims_param(node, kAny, "most"));
   if (!most || most->size() != 1) return bad_attribute(node, "it has no width");
@@ -53,8 +52,7 @@ Result<std::vector<Value*>> string_split(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_is_string(node, 0));
   const int64_t most = std::clamp<int64_t>(node.attrs.get_int("maxsplit", -1), -1, kMaxDim);
   Value* delimiter = g.constant(string_scalar(node.attrs.get_string("delimiter", "")));
-  const std::vector<Value*> parts =
-      g.many("StringCountParts", {node.inputs[0], delimiter}, {{{"maxsplit", most}}}, 2);
+  const std::vector<Value*> parts = g.many("StringCountParts", {node.inputs[0], delimiter}, {{{"maxsplit", most}}}, 2);
   FETTLE_TRY_VOID(g.status());
   Attrs attrs{{"maxsplit", most}};
   attrs.set("most", dims_attr(g.sizes_of(parts[1], 0, most < 0 ? kMaxDim : std::min(most + 1, kMaxDim))));
@@ -99,10 +97,9 @@ Result<std::vector<Value*>> string_normalizer(Lowering& g, const Node& node) {
     words = *list;
   }
   FETTLE_TRY(ConstantTensor stops, string_tensor(words, {std::ssize(words)}));
-  const auto all = g.many("StringNormalizeAll", {x, g.constant(std::move(stops))},
-                          {{{"case_change_action", change},
-                            {"is_case_sensitive", node.attrs.get_int("is_case_sensitive", 0)}}},
-                          2);
+  const auto all =
+      g.many("StringNormalizeAll", {x, g.constant(std::move(stops))},
+             {{{"case_change_action", change}, {"is_case_sensitive", node.attrs.get_int("is_case_sensitive", 0)}}}, 2);
   FETTLE_TRY_VOID(g.status());
   Value* y = all[0];
   if (!words.empty()) {

@@ -123,8 +123,8 @@ Result<DType> data_type(const Node& node, int64_t code) {
 
 // Strings are read and written by a host function.
 bool touches_strings(const Node& node) {
-  const bool to_string = node.inputs.size() > 1 ? dtype_of(node, 1).is_string()
-                                                : element_type(node.attrs.get_int("to", 0)) == kString;
+  const bool to_string =
+      node.inputs.size() > 1 ? dtype_of(node, 1).is_string() : element_type(node.attrs.get_int("to", 0)) == kString;
   return to_string || dtype_of(node, 0).is_string();
 }
 constexpr HostRule string_cast_rule{.function = "fettle_host_string_cast", .applies = touches_strings};
@@ -132,8 +132,8 @@ Result<> check_string_cast(const Node& node, DType from, DType to) {
   if (!from.is_string() && !to.is_string()) return {};
   for (const DType dtype : {from, to})
     if (is_small(dtype))
-      return bad_types(node, fmt::format("strings and {} do not cast into each other; go by f32 or i32",
-                                         dtype.to_string()));
+      return bad_types(node,
+                       fmt::format("strings and {} do not cast into each other; go by f32 or i32", dtype.to_string()));
   return {};
 }
 

@@ -71,8 +71,8 @@ struct PlannedHostCall {
   std::string name;
   const char* function = nullptr;
   std::vector<Operand> operands;
-  size_t n_inputs = 0;         // how many of them are read; the others are written
-  std::vector<Dim> integers;   // that it is given
+  size_t n_inputs = 0;        // how many of them are read; the others are written
+  std::vector<Dim> integers;  // that it is given
   Provenance provenance;
 };
 
@@ -126,7 +126,7 @@ struct Plan {
   std::vector<int> fused;  // as in PlanOptions
   std::vector<Storage> storages;
   std::vector<PlannedWorkload> workloads;
-  std::vector<PlannedCall> calls;  // in the order in which steps mention them, each once
+  std::vector<PlannedCall> calls;           // in the order in which steps mention them, each once
   std::vector<PlannedHostCall> host_calls;  // likewise
   std::vector<PlanStep> steps;
   int n_loops = 0;
