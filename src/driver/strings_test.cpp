@@ -26,8 +26,11 @@ CompileOptions host_options() {
   return options;
 }
 
-NamedTensor given(const std::string& name, const Texts& texts) {
-  return {name, Tensor::of_strings(texts, {std::ssize(texts)}).value()};
+/// One input, a list.
+std::vector<NamedTensor> given(const Texts& texts) {
+  std::vector<NamedTensor> inputs(1);
+  inputs[0] = {"x", Tensor::of_strings(texts, {std::ssize(texts)}).value()};
+  return inputs;
 }
 
 Texts texts_of(const Tensor& tensor) {
@@ -56,8 +59,7 @@ Graph words_graph() {
 
 void expect_words(const Model& model) {
   for (int repeat = 0; repeat < 3; ++repeat) {
-    const std::vector<NamedTensor> inputs = {given("x", {"z", "", "a b  c", "ü", std::string("a\0", 2), "a"})};
-    const auto outputs = model.run(inputs);
+    const auto outputs = model.run(given({"z", "", "a b  c", "ü", std::string("a\0", 2), "a"}));
     ASSERT_TRUE(outputs) << outputs.error().to_string();
     const auto at = [&](std::string_view name) -> const Tensor& {
       return std::ranges::find(*outputs, name, &NamedTensor::name)->tensor;
@@ -107,8 +109,8 @@ TEST(StringModels, WhatFailsIsTold) {
   ASSERT_TRUE(optimize(g));
   const auto model = compile_model(g, host_options())->instantiate();
   ASSERT_TRUE(model) << model.error().to_string();
-  EXPECT_TRUE(model->run(std::vector{given("x", {"1", "-2"})}));
-  const auto failed = model->run(std::vector{given("x", {"1", "two"})});
+  EXPECT_TRUE(model->run(given({"1", "-2"})));
+  const auto failed = model->run(given({"1", "two"}));
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code, ErrorCode::E710);
   EXPECT_EQ(failed.error().message,

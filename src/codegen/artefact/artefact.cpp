@@ -90,13 +90,10 @@ class Describer {
     object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, functions), "fettle_rt_functions");
     if (!artefact_.strings.empty()) {
       const StringList strings = string_list(artefact_.strings);
-      const std::span<const std::byte> bytes{reinterpret_cast<const std::byte*>(strings.bytes.data()),
-                                             strings.bytes.size()};
-      const std::span<const std::byte> ends = std::as_bytes(std::span(strings.ends));
-      object_.point(tables_, at + offsetof(FettleModelInfo, string_bytes), constants_,
-                    object_.section(constants_).add_blob(bytes, 1));
-      object_.point(tables_, at + offsetof(FettleModelInfo, string_ends), constants_,
-                    object_.section(constants_).add_blob(ends, alignof(int64_t)));
+      object_.point(tables_, at + offsetof(FettleModelInfo, string_bytes), text_,
+                    add_text(strings.bytes.data(), strings.bytes.size()));
+      object_.point(tables_, at + offsetof(FettleModelInfo, string_ends), text_,
+                    add_text(strings.ends.data(), strings.ends.size() * sizeof(int64_t)));
     }
     if (!artefact_.stages.empty()) {
       point_to_table(at + offsetof(FettleModelInfo, stages), add_stages());
