@@ -231,6 +231,31 @@ TEST_F(StringGraph, LoopsCarryThem) {
   expect(made.at("y1"), {"a.", ".", "a..", "..", "a...", "..."}, {3, 2});
 }
 
+// In a loop small elementwise kernels become one; a host function stays by itself.
+TEST_F(StringGraph, LoopsPrintNumbers) {
+  Value* x = g.add_input("x", {kI64, {2}});
+  auto body = std::make_shared<Graph>("body");
+  body->add_input("i");
+  Value* condition = body->add_input("condition");
+  Value* carried = body->add_input("carried");
+  const auto add = [&](const char* op, std::vector<Value*> inputs, Attrs attrs = {}) {
+    return body->add_node(find_op(op), std::string("in_") + op, std::move(inputs), std::move(attrs))->output();
+  };
+  Value* next = add("Add", {carried, body->add_constant("one", int_list(Ints{1}))});
+  body->add_output("condition", condition);
+  body->add_output("carried", next);
+  body->add_output("text", add("Cast", {next}, {{"to", int64_t{8}}}));
+  body->add_output("square", add("Mul", {next, next}));
+  Node* loop = node("Loop", {g.add_constant("two", reshaped(int_list(Ints{2}), {})), nullptr, x},
+                    {{"carried", int64_t{1}}}, 3);
+  loop->bodies.push_back(std::move(body));
+  for (Value* value : loop->outputs) output(value);
+  const auto made = planned({{"x", int_list(Ints{5, -1})}});
+  EXPECT_EQ(to_ints(made.at("y0")), (Ints{7, 1}));
+  expect(made.at("y1"), {"6", "0", "7", "1"}, {2, 2});
+  EXPECT_EQ(to_ints(made.at("y2")), (Ints{36, 0, 49, 1}));
+}
+
 TEST_F(StringGraph, ArithmeticIsRefused) {
   Value* x = input("x", {3});
   output(op("Add", {x, x}));
