@@ -80,7 +80,8 @@ class _Structure:
 
     @staticmethod
     def _empty(_, dtype, shape):
-        return numpy.zeros([e if isinstance(e, int) else 0 for e in shape], _numpy_dtype(dtype))
+        extents = [e if isinstance(e, int) else 0 for e in shape]
+        return numpy.full(extents, "" if dtype == "string" else 0, _numpy_dtype(dtype))
 
     @staticmethod
     def _list(values, tensor):

@@ -133,6 +133,18 @@ class Strings(unittest.TestCase):
         self.check([{"x": floats}], encoder(keys_floats=[numpy.nan, 1.5, 0.], values_strings=["nan", "b", ""]), [value("x", FLOAT, ["n"])],
                    [value("y", STRING, None)], **ml)
 
+    def test_structures(self):
+        """Sequences, optionals and maps of strings."""
+        sequence = helper.make_tensor_sequence_value_info("words", STRING, [None])
+        model = self.compiled([node("SequenceAt", ["words", "place"], ["word"]), node("ConcatFromSequence", ["words"], ["all"], axis=0)],
+                              [sequence, value("place", INT, [])], [value("word", STRING, None), value("all", STRING, None)])
+        made = model.run(words=[["ä", "b"], [""], ["c"]], place=numpy.array(0))
+        self.assertEqual((made["word"].tolist(), made["all"].tolist()), (["ä", "b"], ["ä", "b", "", "c"]))
+        maps = helper.make_sequence_type_proto(helper.make_map_type_proto(STRING, helper.make_tensor_type_proto(FLOAT, [])))
+        model = self.compiled([node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_strings=["Öl", "b"])],
+                              [value("x", FLOAT, ["n", 2])], [helper.make_value_info("y", maps)], domains=[("ai.onnx.ml", 1)])
+        self.assertEqual(model.run(x=numpy.array([[1, 2]], dtype=numpy.float32))["y"], [{"Öl": 1.0, "b": 2.0}])
+
     def test_case(self):
         """ONNX Runtime asks for a locale; Python knows Unicode."""
         words = ["Äpfel", "STRASSE", "ΣΟΦΟΣ", "Москва", "ǅ", "😀", "ÿ", "ﬁ"]
