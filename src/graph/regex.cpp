@@ -122,15 +122,15 @@ class Parser {
   }
 
   static PieceRef make(Piece piece) { return std::make_shared<const Piece>(std::move(piece)); }
-  PieceRef of_class(CharClass set) const {
-    if (flags_.any_case) add_other_cases(set);
-    set.settle();
-    return make({.kind = Piece::Kind::kClass, .set = std::move(set)});
-  }
   PieceRef of_character(int32_t code) const {
     CharClass set;
     set.add(code, code);
-    return of_class(std::move(set));
+    if (flags_.any_case) {
+      const auto [from, to] = cased().equal_range(folded(code));
+      for (auto other = from; other != to; ++other) set.add(other->second, other->second);
+    }
+    set.settle();
+    return make({.kind = Piece::Kind::kClass, .set = std::move(set)});
   }
   static PieceRef of_place(rt::RegexPlace place) { return make({.kind = Piece::Kind::kPlace, .place = place}); }
 
@@ -506,6 +506,7 @@ class Emitter {
 }  // namespace
 
 Result<std::vector<int64_t>> compile_regex(std::string_view pattern) {
+  if (pattern.size() > kMostInstructions) return fail(ErrorCode::E606, "the pattern is too large: 32768 bytes may be");
   FETTLE_TRY(const PieceRef piece, Parser(pattern).parse());
   return Emitter().program(*piece);
 }

@@ -70,9 +70,15 @@ class Matcher {
 
   bool is_in_class(int64_t i, int32_t code) const {
     const int64_t* range = ranges_ + 2 * a(i);
-    for (int64_t k = 0; k < b(i); ++k, range += 2)
-      if (code >= range[0] && code <= range[1]) return true;
-    return false;
+    int64_t low = 0, high = b(i);
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      if (range[2 * middle + 1] < code)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return low < b(i) && range[2 * low] <= code;
   }
 
   static bool is_word(int32_t code) {

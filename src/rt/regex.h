@@ -10,7 +10,7 @@ namespace fettle::rt {
 
 enum RegexInstruction : int64_t {
   kRegexMatch,   // the text so far is matched
-  kRegexClass,   // a character in one of ranges a to a + b; goes on behind it
+  kRegexClass,   // a character in one of b ranges from number a on, which ascend; goes on behind it
   kRegexJump,    // goes on at a
   kRegexSplit,   // goes on at a and at b
   kRegexAssert,  // goes on behind it where RegexPlace a holds
