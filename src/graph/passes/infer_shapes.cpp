@@ -63,7 +63,7 @@ std::optional<AttrValue> as_attribute(const ConstantTensor& data, ParamInput::Ki
     case Kind::kFloats:
       return AttrValue(to_doubles(data));
     case Kind::kFloat:
-      if (data.dtype.is_small_float()) return std::nullopt;  // programs have codes, no numbers
+      if (data.dtype.is_small_float() || data.dtype.is_string()) return std::nullopt;  // a code is no number
       if (data.n_elems() != 1 || (data.dtype.is_int() && std::abs(data.at(0)) >= kExact)) return std::nullopt;
       return AttrValue(data.at(0));
     case Kind::kTensor:
@@ -488,6 +488,7 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
     settle_late_sizes(graph, node);
   }
   if (is_size_definition(*node)) node->inputs[0]->content = dims_of_attr(*node, kDefinesKey);
+  FETTLE_TRY_VOID(check_strings(*node));
   FETTLE_TRY(auto types, node->op->infer(*node));
   if (types.size() < node->outputs.size())
     return fail(ErrorCode::E606, fmt::format("{} has {} outputs", node->op->name, node->outputs.size()), node->name);
