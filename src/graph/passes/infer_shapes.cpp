@@ -443,6 +443,20 @@ void settle_late_sizes(Graph& graph, Node* node) {
     node->attrs.set(kDefinesKey, dims_attr(std::move(sizes)));
 }
 
+// A loop without iterations leaves what it begins with, whatever its body is. False where it may have some, or where
+// rows of it are asked for.
+bool take_beginning(Graph& graph, Node* node) {
+  const LoopParts loop(*node);
+  if (loop.n_carried < 0 || loop.n_scans < 0 || loop.iterations().max() > 0) return false;
+  const auto n_carried = std::min(static_cast<size_t>(loop.n_carried), node->outputs.size());
+  for (size_t i = n_carried; i < node->outputs.size(); ++i)
+    if (graph.use_count(node->outputs[i]) > 0) return false;
+  hand_provenance_to_users(node);
+  for (size_t i = 0; i < n_carried; ++i) graph.replace_uses(node->outputs[i], loop.initial(static_cast<int>(i)));
+  graph.erase(node);
+  return true;
+}
+
 Result<> infer_graph(Graph& graph, const PassContext& context) {
   return infer_nodes(graph, std::vector<Node*>(graph.nodes()), context);
 }
@@ -473,6 +487,7 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
       FETTLE_TRY(const std::vector<Node*> added, lower_scan(graph, node));
       return infer_nodes(graph, added, context);
     }
+    if (is_loop(*node) && take_beginning(graph, node)) return {};
     settle_captured(graph, node);
     if (is_branch(*node)) {
       FETTLE_TRY(auto body, only_branch(graph, node, context));
