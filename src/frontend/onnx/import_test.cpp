@@ -199,7 +199,9 @@ TEST_F(OnnxImport, InitializersOfWrongLengthAndSize) {
   EXPECT_EQ(error(), ErrorCode::E608);
   t->set_dims(0, 1);
   EXPECT_EQ(error(), ErrorCode::kNone);
-  t->set_data_type(TensorProto::STRING);
+  t->set_data_type(TensorProto::STRING);  // of which it has none
+  EXPECT_EQ(error(), ErrorCode::E606);
+  t->set_data_type(TensorProto::COMPLEX64);
   EXPECT_EQ(error(), ErrorCode::E603);
 }
 
