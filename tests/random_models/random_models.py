@@ -317,41 +317,6 @@ def feeds_of(seed, inputs):
         }  # fmt: skip
 
 
-def in_double(model):
-    """The same model in double precision."""
-    wide = onnx.ModelProto()
-    wide.CopyFrom(model)
-
-    def widen(graph):
-        for value in [*graph.input, *graph.output]:
-            if value.type.tensor_type.elem_type == FLOAT:
-                value.type.tensor_type.elem_type = DOUBLE
-        for tensor in graph.initializer:
-            if tensor.data_type == FLOAT:
-                tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(numpy.float64), tensor.name))
-        for node in graph.node:
-            for attribute in node.attribute:
-                if attribute.type == onnx.AttributeProto.GRAPH:
-                    widen(attribute.g)
-                if node.op_type == "Cast" and attribute.name == "to" and attribute.i == FLOAT:
-                    attribute.i = DOUBLE
-
-    widen(wide.graph)
-    return ReferenceEvaluator(wide)
-
-
-def distance(a, b):
-    if a.size == b.size == 0 and a.ndim == b.ndim:
-        return 0.0  # of no rows ONNX Runtime does not always know the others' extents
-    if a.shape != b.shape or a.dtype.kind != b.dtype.kind:
-        return numpy.inf
-    x, y = a.astype(numpy.float64), b.astype(numpy.float64)
-    same = (x == y) | (numpy.isnan(x) & numpy.isnan(y))
-    scale = max(1.0, float(numpy.max(numpy.abs(y[numpy.isfinite(y)]), initial=0)))
-    gap = numpy.where(same, 0, numpy.abs(x - y))
-    return float(numpy.max(numpy.where(numpy.isnan(gap), numpy.inf, gap))) / scale
-
-
 # Of the largest value. A step of quantisation may go the other way where a sum is rounded another way.
 TOLERANCE, TOLERANCE_OF_STEPS = 2e-4, 0.2
 
