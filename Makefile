@@ -83,6 +83,7 @@ bench-threads: build ## Fork and join, idle teams, crowded and disturbed CPUs
 
 conformance: build ## ONNX's tests of backends on compiled code, and real models: the tables of docs/conformance.md
 	@PYTHONPATH=$(BUILD)/python-package $(PYTHON) tests/conformance/conformance.py --write
+	@PYTHONPATH=$(BUILD)/python-package $(PYTHON) tests/conformance/check_models.py --write
 
 docs: ## Write docs/schedule/ anew, from the primitives' headers
 	@scripts/primitive_pages.py
@@ -91,8 +92,9 @@ fuzz: configure ## Random programs under random schedules, compiled against inte
 	@cmake --build $(BUILD) -j $(JOBS) --target fuzz
 	@$(BUILD)/bin/fuzz --seed $(or $(SEED),1) --traces $(or $(N),20000) --backend $(or $(BACKEND),llvm)
 
-fuzz-models: build ## Random models with open sizes, branches and loops, beside ONNX Runtime: make fuzz-models SEED=1 N=3000
-	@PYTHONPATH=$(BUILD)/python-package $(PYTHON) tests/random_models/random_models.py --seed $(or $(SEED),1) --count $(or $(N),3000)
+fuzz-models: build ## Random models with open sizes, branches, loops and all types, beside ONNX Runtime: make fuzz-models SEED=1 N=3000
+	@PYTHONPATH=$(BUILD)/python-package $(PYTHON) tests/random_models/random_models.py --seed $(or $(SEED),1) --count $(or $(N),3000) \
+	  --processes $(JOBS) $(ARGS)
 
 format: ## Format every source file
 	@scripts/setup.sh --dev

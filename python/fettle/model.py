@@ -33,13 +33,15 @@ class Model:
     `inputs` and `outputs` list (name, dtype, shape). An extent that each call decides is text, "N", and arrays may then
     have any. `sizes` narrows them: sizes={"N": {"min": 1, "max": 64, "multiple": 8, "tune_at": 16}}.
     `states={"past": "present"}` says which input is what the call before left in an output: see `context`. Any number of
-    threads may run a model at once.
+    threads may run a model at once. `without` names passes over the graph (fettle.graph_passes) that are left out, to find
+    where results come to differ.
     """
 
-    def __init__(self, path, shapes=None, threads=0, database="", sizes=None, states=None):
+    def __init__(self, path, shapes=None, threads=0, database="", sizes=None, states=None, without=()):
         self._base = _fettle._open_model(
-            str(path), dict(shapes or {}), threads, str(database), dict(sizes or {}), dict(states or {})
-        )
+            str(path), dict(shapes or {}), threads, str(database), dict(sizes or {}), dict(states or {}),
+            list(without)
+        )  # fmt: skip
         self.inputs = self._base.inputs
         self.outputs = self._base.outputs
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "driver/prepare.h"
+
 namespace fettle {
 namespace {
 

@@ -1,5 +1,6 @@
 #include "driver/load.h"
 
+#include "driver/prepare.h"
 #include "frontend/onnx/import.h"
 
 namespace fettle {

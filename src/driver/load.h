@@ -21,10 +21,6 @@ InputShapes typical_shapes(const Graph& graph);
 /// Outputs that are inputs of the next call, by their names: output → input.
 using ModelStates = std::map<std::string, std::string>;
 
-/// What load_model does after importing.
-Result<> prepare_graph(Graph& graph, const InputShapes& shapes, const OpenSizes& sizes, const ModelStates& states,
-                       const GraphObserver& after, const PassNames& without);
-
 /// Imports, fixes shapes, runs the passes. What `shapes` leaves out stays open, within what `sizes` says. An
 /// initializer that the model lists as an input is one, if `shapes` names it. `after` is told of what each pass has
 /// left; passes of `without` do not run.
