@@ -74,13 +74,13 @@ std::string tensor_type(const onnx::TypeProto::Tensor& tensor) {
 }
 
 // As ONNX writes types: "float[N, 3]", "seq(float[?])", "map(int64, float)".
-std::string type_text(const onnx::TypeProto& type) {
+std::string declared_type(const onnx::TypeProto& type) {
   if (type.has_tensor_type()) return tensor_type(type.tensor_type());
-  if (type.has_sequence_type()) return "seq(" + type_text(type.sequence_type().elem_type()) + ")";
-  if (type.has_optional_type()) return "optional(" + type_text(type.optional_type().elem_type()) + ")";
+  if (type.has_sequence_type()) return "seq(" + declared_type(type.sequence_type().elem_type()) + ")";
+  if (type.has_optional_type()) return "optional(" + declared_type(type.optional_type().elem_type()) + ")";
   if (type.has_map_type())
     return fmt::format("map({}, {})", data_type_name(type.map_type().key_type()),
-                       type_text(type.map_type().value_type()));
+                       declared_type(type.map_type().value_type()));
   return type.has_sparse_tensor_type() ? "sparse tensor" : "unknown";
 }
 
@@ -212,9 +212,9 @@ ModelSurvey SurveyedModel::survey() const {
     }
   });
   for (const auto& input : model.graph().input())
-    if (!initialized.contains(input.name())) survey.inputs.emplace_back(input.name(), type_text(input.type()));
+    if (!initialized.contains(input.name())) survey.inputs.emplace_back(input.name(), declared_type(input.type()));
   for (const auto& output : model.graph().output())
-    survey.outputs.emplace_back(output.name(), type_text(output.type()));
+    survey.outputs.emplace_back(output.name(), declared_type(output.type()));
   return survey;
 }
 
