@@ -1,4 +1,4 @@
-"""Random models with open sizes, branches, loops and all types, beside ONNX Runtime.
+"""Random models with open sizes, branches, loops, sequences and all types, beside ONNX Runtime.
 
     random_models.py --seed 1 --count 100 [--processes N] [--passes] [--keep FOLDER] [--only SEED]
 

@@ -2,7 +2,7 @@
 small floats, quantised operators, choices and scattering."""
 
 import numpy
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 FLOAT, INT, BOOL, DOUBLE, HALF = (
     TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL, TensorProto.DOUBLE, TensorProto.FLOAT16,
@@ -189,6 +189,41 @@ class TypedSteps:
             return
         self.like(t, op, *([t.name, t.name] if op in ("Add", "Mul") else [t.name]))
 
+    # --- sequences
+
+    def sequence_node(self, op, inputs, **attrs):
+        name = self.name(op.lower())
+        self.nodes.append(helper.make_node(op, inputs, [name], **attrs))
+        return name
+
+    def sequence(self):
+        """Elements of a tensor, or tensors of one type; then one of them, all of them, or how many there are."""
+        t = self.pick(lambda u: self.of([FLOAT, INT])(u) and u.dims and isinstance(u.dims[0], int) and u.dims[0] > 0)
+        if self.rng.random() < 0.5:
+            keep = self.rng.randrange(2)
+            made = self.sequence_node("SplitToSequence", [t.name], axis=0, keepdims=keep)
+            count, dims = t.dims[0], ((1,) if keep else ()) + t.dims[1:]
+        else:
+            others = [u for u in self.values if u.kind == t.kind and u.dims == t.dims]
+            made = self.sequence_node("SequenceConstruct", [t.name, self.rng.choice(others).name])
+            if self.rng.random() < 0.5:
+                made = self.sequence_node("SequenceInsert", [made, t.name, self.constant(numpy.int64(self.rng.randrange(-2, 3)))])
+                count, dims = 3, t.dims
+            else:
+                count, dims = 2, t.dims
+        if count > 1 and self.rng.random() < 0.3:
+            made = self.sequence_node("SequenceErase", [made, self.constant(numpy.int64(self.rng.randrange(-count, count)))])
+            count -= 1
+        what = self.rng.choice(["at", "concat", "stack", "length"])
+        if what == "at":
+            self.add("SequenceAt", [made, self.constant(numpy.int64(self.rng.randrange(-count, count)))], t.kind, dims)
+        elif what == "length":
+            self.add("SequenceLength", [made], INT, ())
+        elif what == "stack":
+            self.add("ConcatFromSequence", [made], t.kind, (count, *dims), axis=0, new_axis=1)
+        elif dims:
+            self.add("ConcatFromSequence", [made], t.kind, (None, *dims[1:]), axis=0)
+
     # --- quantised operators
 
     def quantized(self, t, kind):
@@ -250,6 +285,6 @@ class TypedSteps:
         kind = self.rng.choice([
             self.cast, self.cast, self.arithmetic, self.arithmetic, self.bits, self.compare, self.logic, self.choose,
             self.top_k, self.arg, self.reduce_integers, self.move, self.move, self.scatter, self.small_float, self.half,
-            self.integer_product, self.integer_convolution, self.dynamic_quantize,
+            self.integer_product, self.integer_convolution, self.dynamic_quantize, self.sequence, self.sequence,
         ])  # fmt: skip
         kind()

@@ -1,11 +1,14 @@
-"""Runs jobs in processes of their own, several at once: what ends or hangs one of them ends none of the others."""
+"""Runs jobs in processes of their own, several at once: what ends or hangs one of them, or takes all memory, ends none of
+the others."""
 
 import os
+import resource
 import select
 import signal
 import time
 
 SLICE_S = 1.0
+MOST_BYTES = 8 << 30  # of memory, for one job
 
 
 class _Child:
@@ -16,6 +19,7 @@ class _Child:
         self.told = b""
         if self.pid == 0:
             os.close(self.read)
+            resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
             status = 0
             try:
                 verdict = function(job, lambda line: os.write(write, f"\0{line}\n".encode()))
