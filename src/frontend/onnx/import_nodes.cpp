@@ -6,6 +6,7 @@
 
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/normalize.h"
+#include "graph/strings.h"
 
 namespace fettle::onnx_reader {
 namespace {
@@ -89,6 +90,10 @@ Result<> Importer::add_constant(const NodeProto& node) {
     data = from_list(kF32, a.floats(), false);
   else if (a.name() == "value_ints")
     data = from_list(kI64, a.ints(), false);
+  else if (a.name() == "value_string")
+    data = string_scalar(a.s());
+  else if (a.name() == "value_strings")
+    data = string_tensor(std::vector<std::string>(a.strings().begin(), a.strings().end()), {a.strings_size()});
   else
     return fail(ErrorCode::E603, "Constant with " + a.name());
   if (!data) return fail(std::move(data.error()));
