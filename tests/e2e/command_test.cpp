@@ -55,8 +55,8 @@ TEST_F(Command, VerifiesARun) {
   EXPECT_GE(verdict.at("compared"), 1);
   EXPECT_EQ(verdict.at("differs"), false);
   EXPECT_EQ(verdict.at("left_out").size(), 0u);
-  const json little = run({"run", path("model.onnx"), "--input", "x=" + path("x.npy"), "--verify", "--max-operations",
-                           "10"});
+  const json little =
+      run({"run", path("model.onnx"), "--input", "x=" + path("x.npy"), "--verify", "--max-operations", "10"});
   EXPECT_EQ(little.at("left_out").size(), 2u) << little;
 }
 
