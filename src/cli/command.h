@@ -39,6 +39,7 @@ Command add_tune_command(App& app);
 Command add_compile_command(App& app);
 Command add_run_command(App& app);
 Command add_bench_command(App& app);
+Command add_check_command(App& app);
 Command add_inspect_command(App& app);
 Command add_report_command(App& app);
 Command add_doctor_command(App& app);
