@@ -14,6 +14,7 @@ struct Options {
   std::string model, database, folder;
   std::vector<std::pair<std::string, std::string>> inputs;
   PassNames without;
+  Limits limits;
   int threads = 0;
   bool pin = false, json = false;
 };
@@ -40,7 +41,8 @@ Result<Report> run_model(const Options& options) {
                                                            .database = database_to_read(options.database),
                                                            .warn = progress,
                                                            .pin = options.pin,
-                                                           .without = options.without}));
+                                                           .without = options.without,
+                                                           .limits = options.limits}));
   FETTLE_TRY(const std::vector<NamedTensor> outputs, model.run(inputs));
 
   std::error_code error;
@@ -79,6 +81,7 @@ Command add_run_command(App& app) {
   made->add_option("--output-dir", options->folder, "where OUTPUT.npy files are written")->required()->type_name("DIR");
   made->add_option("--db", options->database, "records of tuning, for an ONNX file")->type_name("FILE");
   add_no_pass(made, &options->without);
+  add_limits(made, &options->limits);
   add_threads(made, &options->threads);
   add_pin(made, &options->pin);
   return {made, [options] { return run_model(*options); }, &options->json};
