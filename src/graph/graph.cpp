@@ -181,7 +181,7 @@ void Graph::replace_uses(Value* from, Value* to) {
       break;  // the value has one entry for each use
     }
   }
-  if (!to->declared) to->declared = std::move(from->declared);
+  if (!to->declared) to->declared = std::exchange(from->declared, std::nullopt);
   if (from->output_uses == 0) return;
   for (GraphOutput& output : outputs_)
     if (output.value == from) output.value = to;

@@ -156,7 +156,7 @@ std::vector<Kind> node_kinds() {
                 }),
       node_kind("no shape to expand to",
                 [](onnx::GraphProto* g, int v) {
-                  add_ints_tensor(g, "s", pick({std::vector<int64_t>{3, 8}, {-1}, {INT64_MIN}}, v));
+                  add_ints_tensor(g, "s", pick({std::vector<int64_t>{3, 8}, {-9}, {INT64_MIN}}, v));
                   add_node(g, "Expand", {"x", "s"}, {"y"});
                 }),
       node_kind("negative repeats",
@@ -189,7 +189,7 @@ std::vector<Kind> node_kinds() {
                 }),
       node_kind("shapes that do not multiply",
                 [](onnx::GraphProto* g, int v) {
-                  add_value(g->add_input(), "b", pick({std::vector<int64_t>{7, 8}, {9}, {3, 2, 8, 8}}, v));
+                  add_value(g->add_input(), "b", pick({std::vector<int64_t>{7, 8}, {9}, {3, 3, 8, 8}}, v));
                   add_node(g, "MatMul", {"x", "b"}, {"y"});
                 }),
       node_kind(

@@ -44,7 +44,7 @@ Kind lines_kind(std::string name, std::vector<std::string> files) {
   return {std::move(name), variants, [files = std::move(files)](int variant, const fs::path& folder) -> Result<> {
             write(folder / "records.jsonl", files[static_cast<size_t>(variant)]);
             const auto database = make_memory_database();
-            FETTLE_TRY(const int64_t added, import_records(*database, folder / "records.jsonl"));
+            FETTLE_TRY_VOID(import_records(*database, folder / "records.jsonl"));
             return {};
           }};
 }

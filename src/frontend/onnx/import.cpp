@@ -101,8 +101,7 @@ void Importer::declare_types(const GraphProto& proto) {
     if (found == scope_->values.end() || !found->second->producer || !info.type().has_tensor_type()) return;
     const auto& type = info.type().tensor_type();
     const auto dtype = element_type(type.elem_type());
-    // Exporters, ONNX's own too, write no dims where they know none.
-    if (!dtype || type.shape().dim_size() == 0) return;
+    if (!dtype || !type.has_shape()) return;
     TensorType declared{*dtype, {}};
     for (const auto& dim : type.shape().dim()) {
       const bool is_known = dim.has_dim_value() && dim.dim_value() >= 0 && dim.dim_value() <= kMaxDim;

@@ -320,8 +320,9 @@ TEST_F(OnnxImport, WhatTheFileDeclaresMustBeSo) {
     auto graph = import();
     return graph ? optimize(*graph) : Result<>(fail(std::move(graph.error())));
   };
-  type->mutable_shape();  // says nothing
   EXPECT_TRUE(optimized());
+  type->mutable_shape();
+  EXPECT_EQ(optimized().error().code, ErrorCode::E605);
   type->mutable_shape()->add_dim()->set_dim_param("anything");
   type->mutable_shape()->add_dim()->set_dim_value(3);
   EXPECT_TRUE(optimized());
