@@ -12,7 +12,7 @@ namespace {
 
 bool is_supported(const NodeProto& node) {
   const std::string op = op_label(node);
-  return op == "Constant" || find_op(newest_name(op)) != nullptr;
+  return op == "Constant" || is_structure_op(op) || find_op(newest_name(op)) != nullptr;
 }
 
 Result<> report(const std::map<std::string, std::vector<std::string>>& missing) {
@@ -96,7 +96,6 @@ Result<> Importer::add_constant(const NodeProto& node) {
 }
 
 Result<> Importer::finish(const NodeProto& proto, Node* made) {
-  made->provenance = {{op_label(proto), node_label(proto)}};
   for (int i = 0; i < std::min<int>(proto.output_size(), static_cast<int>(made->outputs.size())); ++i)
     if (!proto.output(i).empty())
       FETTLE_TRY_VOID(define(proto.output(i), made->outputs[static_cast<size_t>(i)], made->name));
@@ -107,8 +106,11 @@ Result<std::vector<Value*>> Importer::find_inputs(const NodeProto& node) {
   std::vector<Value*> inputs;
   for (const std::string& name : node.input()) {
     inputs.push_back(name.empty() ? nullptr : find(name));
-    if (!inputs.back() && !name.empty())
-      return fail(ErrorCode::E605, fmt::format("nothing makes the input \"{}\"", name));
+    if (inputs.back() || name.empty()) continue;
+    if (const auto structure = find_structure(name, *scope_))
+      return fail(ErrorCode::E605,
+                  fmt::format("{} takes tensors, and \"{}\" is {}", op_label(node), name, structure->kind.to_string()));
+    return fail(ErrorCode::E605, fmt::format("nothing makes the input \"{}\"", name));
   }
   return inputs;
 }
@@ -136,7 +138,33 @@ Result<AttrValue> Importer::read_attribute(const AttributeProto& a) {
   }
 }
 
+Result<Node*> Importer::add_operator(const NodeProto& proto, const OpDef* op, std::vector<Value*> inputs,
+                                     std::vector<std::string> outputs) {
+  Attrs attrs;
+  for (const AttributeProto& a : proto.attribute()) {
+    FETTLE_TRY(AttrValue value, read_attribute(a));
+    attrs.set(a.name(), std::move(value));
+  }
+  return add_operator(proto, op, node_label(proto), std::move(inputs), std::move(attrs), std::move(outputs));
+}
+
+Result<Node*> Importer::add_operator(const NodeProto& proto, const OpDef* op, const std::string& name,
+                                     std::vector<Value*> inputs, Attrs attrs, std::vector<std::string> outputs) {
+  while (!inputs.empty() && !inputs.back()) inputs.pop_back();
+  const int n_inputs = static_cast<int>(inputs.size());
+  bool complete = n_inputs >= op->min_inputs && (op->max_inputs < 0 || n_inputs <= op->max_inputs);
+  for (int i = 0; complete && i < op->min_inputs; ++i) complete = inputs[static_cast<size_t>(i)] != nullptr;
+  if (!complete) return fail(ErrorCode::E606, fmt::format("{} has {} inputs", op->name, n_inputs));
+  if (op->n_outputs >= 0 && static_cast<int>(outputs.size()) > op->n_outputs)
+    return fail(ErrorCode::E603, fmt::format("{} with {} outputs", op->name, outputs.size()));
+  Node* made = scope_->graph.add_node(op, name, std::move(inputs), std::move(attrs), std::move(outputs));
+  made->provenance = {{op_label(proto), node_label(proto)}};
+  return made;
+}
+
 Result<> Importer::add_node(const NodeProto& proto) {
+  FETTLE_TRY(const bool is_added, add_structure_node(proto));
+  if (is_added) return {};
   ModelNode node;
   node.op = op_label(proto);
   node.name = node_label(proto);
@@ -149,17 +177,8 @@ Result<> Importer::add_node(const NodeProto& proto) {
   while (!node.outputs.empty() && node.outputs.back().empty()) node.outputs.pop_back();
   if (node.outputs.empty()) return {};
   FETTLE_TRY_VOID(normalize(node, opset_));
-  while (!node.inputs.empty() && !node.inputs.back()) node.inputs.pop_back();
-
-  const OpDef* op = find_op(node.op);
-  const int n_inputs = static_cast<int>(node.inputs.size());
-  bool complete = n_inputs >= op->min_inputs && (op->max_inputs < 0 || n_inputs <= op->max_inputs);
-  for (int i = 0; complete && i < op->min_inputs; ++i) complete = node.inputs[static_cast<size_t>(i)] != nullptr;
-  if (!complete) return fail(ErrorCode::E606, fmt::format("{} has {} inputs", node.op, n_inputs));
-  if (op->n_outputs >= 0 && static_cast<int>(node.outputs.size()) > op->n_outputs)
-    return fail(ErrorCode::E603, fmt::format("{} with {} outputs", node.op, node.outputs.size()));
-
-  Node* made = scope_->graph.add_node(op, node.name, node.inputs, std::move(node.attrs), node.outputs);
+  FETTLE_TRY(Node * made, add_operator(proto, find_op(node.op), node.name, std::move(node.inputs),
+                                       std::move(node.attrs), std::move(node.outputs)));
   return finish(proto, made);
 }
 
