@@ -16,6 +16,7 @@ struct Options {
   std::string model, database, folder;
   std::vector<std::pair<std::string, std::string>> inputs;
   PassNames without;
+  Limits limits;
   int threads = 0;
   double max_operations = VerifyOptions().max_operations;
   bool pin = false, verify = false, json = false;
@@ -111,7 +112,8 @@ Result<Report> run_model(const Options& options) {
                                                            .database = database_to_read(options.database),
                                                            .warn = progress,
                                                            .pin = options.pin,
-                                                           .without = options.without}));
+                                                           .without = options.without,
+                                                           .limits = options.limits}));
   FETTLE_TRY(const std::vector<NamedTensor> outputs, model.run(inputs));
 
   std::error_code error;
@@ -159,6 +161,7 @@ Command add_run_command(App& app) {
       ->not_negative();
   made->add_option("--db", options->database, "records of tuning, for an ONNX file")->type_name("FILE");
   add_no_pass(made, &options->without);
+  add_limits(made, &options->limits);
   add_threads(made, &options->threads);
   add_pin(made, &options->pin);
   return {made, [options] { return run_model(*options); }, &options->json};

@@ -7,6 +7,6 @@ namespace fettle {
 
 /// What load_model does after importing.
 Result<> prepare_graph(Graph& graph, const InputShapes& shapes, const OpenSizes& sizes, const ModelStates& states,
-                       const GraphObserver& after, const PassNames& without);
+                       const GraphObserver& after, const PassNames& without, const Limits& limits);
 
 }  // namespace fettle

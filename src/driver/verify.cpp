@@ -91,7 +91,7 @@ class Verifier {
   Result<Graph> import() const {
     InputNames given;
     for (const auto& [name, shape] : shapes_) given.insert(name);
-    return import_onnx(path_, given);
+    return import_onnx(path_, given, options_.open.limits);
   }
 
   Result<> compute_reference() {
@@ -124,7 +124,8 @@ class Verifier {
       if (Value* value = graph.find_value(name); value && names.insert(name).second) graph.add_output(name, value);
     GraphObserver after;
     if (options_.sabotage) after = [&](std::string_view pass, const Graph&) { options_.sabotage(pass, graph); };
-    FETTLE_TRY_VOID(prepare_graph(graph, shapes_, options_.open.sizes, options_.open.states, after, without));
+    FETTLE_TRY_VOID(
+        prepare_graph(graph, shapes_, options_.open.sizes, options_.open.states, after, without, options_.open.limits));
     std::vector<std::pair<std::string, Value*>> kept;
     for (const Group& group : partition(graph))
       for (Value* value : group.outputs)
