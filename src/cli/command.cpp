@@ -213,7 +213,10 @@ bool parse_assignment(const std::string& text, std::string* name, std::string* v
 static constexpr auto origin_json = [](const auto& origin) -> nlohmann::json {
   return {{"op", origin.op}, {"name", origin.name}};
 };
-nlohmann::json provenance_json(const Provenance& provenance) { return json_list(provenance, origin_json); }
+nlohmann::json origins_json(const std::vector<Origin>& origins) { return json_list(origins, origin_json); }
+nlohmann::json provenance_json(const Provenance& provenance) {
+  return origins_json({provenance.begin(), provenance.end()});
+}
 nlohmann::json origins_json(std::string_view lines) { return json_list(split_origins(lines), origin_json); }
 
 void progress(const std::string& line) { fmt::print(stderr, "{}\n", line); }

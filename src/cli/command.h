@@ -87,6 +87,7 @@ nlohmann::json json_list(const Items& items, const Describe& describe) {
   return list;
 }
 /// The model's nodes that a kernel does the work of: [{"op": "Conv", "name": "conv1"}, …].
+nlohmann::json origins_json(const std::vector<Origin>& origins);
 nlohmann::json provenance_json(const Provenance& provenance);
 /// The same of FettleModelInfo::kernel_origins.
 nlohmann::json origins_json(std::string_view lines);

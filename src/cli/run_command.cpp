@@ -46,7 +46,7 @@ Result<Report> verify(const Options& options, const std::vector<NamedTensor>& in
                                                        .progress = progress}));
   Report report;
   report.json = {{"compared", verdict.compared},
-                 {"left_out", provenance_json(verdict.left_out)},
+                 {"left_out", origins_json(verdict.left_out)},
                  {"differs", !verdict.value.empty()}};
   report.text = fmt::format("{} values compared", verdict.compared);
   if (!verdict.left_out.empty())
@@ -61,7 +61,7 @@ Result<Report> verify(const Options& options, const std::vector<NamedTensor>& in
   report.json["value"] = verdict.value;
   report.json["distance"] = verdict.distance;
   report.json["tolerance"] = verdict.tolerance;
-  report.json["nodes"] = provenance_json(verdict.nodes);
+  report.json["nodes"] = origins_json(verdict.nodes);
   report.json["passes"] = verdict.passes;
   report.text +=
       fmt::format("\"{}\" is off by {:.3g}, where {:.3g} may be\n", verdict.value, verdict.distance, verdict.tolerance);

@@ -23,7 +23,7 @@ bool is_of_the_file(ErrorCode code) {
 Result<PlannedModel> plan(const SurveyedModel& model, const OpenOptions& options) {
   InputNames given;
   for (const auto& [name, extents] : options.shapes) given.insert(name);
-  FETTLE_TRY(Graph graph, model.import(given));
+  FETTLE_TRY(Graph graph, model.import(given, options.limits));
   FETTLE_TRY_VOID(
       prepare_graph(graph, options.shapes, options.sizes, options.states, {}, options.without, options.limits));
   Plans plans(std::make_shared<const Graph>(std::move(graph)));

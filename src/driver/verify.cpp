@@ -112,7 +112,7 @@ class Verifier {
   }
 
   static Origin origin_of(const Node& node) {
-    return node.provenance.empty() ? Origin{std::string(node.op->name), node.name} : node.provenance.front();
+    return node.provenance.empty() ? Origin{std::string(node.op->name), node.name} : node.provenance[0];
   }
 
   // The values that the compiled model keeps, by their names in the file; `asked` are among them.

@@ -33,7 +33,7 @@ class SurveyedModel {
 
   ModelSurvey survey() const;
   /// The graph shares constants with this, and must be gone before `cut`. Errors: those of import_onnx.
-  Result<Graph> import(const InputNames& given) const;
+  Result<Graph> import(const InputNames& given, const Limits& limits = {}) const;
   /// Takes out the node that is called so, or that makes a value called so, or the input, and all that needs its
   /// results. A node in a body takes the node around it along. The outputs are then what is left of them, and what no
   /// node reads.

@@ -357,8 +357,8 @@ class Planner {
     for (const Value* output : node.outputs)
       call.operands.push_back(views_.contains(output) ? operand(*output) : Operand{storage_of(*output), 0});
     for (const Value* input : node.inputs)
-      if (input) merge_provenance(call.provenance, view_origins_[input]);
-    merge_provenance(call.provenance, node.provenance);
+      if (input) call.provenance.merge(view_origins_[input]);
+    call.provenance.merge(node.provenance);
     steps_->push_back({.kind = PlanStep::Kind::kHost, .call = static_cast<int>(plan_.host_calls.size())});
     plan_.host_calls.push_back(std::move(call));
   }
