@@ -6,6 +6,7 @@
 
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/normalize.h"
+#include "graph/strings.h"
 
 namespace fettle::onnx_reader {
 namespace {
@@ -80,7 +81,7 @@ Result<> Importer::add_constant(const NodeProto& node) {
   };
   Result<ConstantTensor> data;
   if (a.name() == "value")
-    data = read_tensor(a.t(), model_, files_);
+    data = read_constant(a.t());
   else if (a.name() == "value_float")
     data = scalar(a.f());
   else if (a.name() == "value_int") {
@@ -89,6 +90,10 @@ Result<> Importer::add_constant(const NodeProto& node) {
     data = from_list(kF32, a.floats(), false);
   else if (a.name() == "value_ints")
     data = from_list(kI64, a.ints(), false);
+  else if (a.name() == "value_string")
+    data = string_scalar(a.s());
+  else if (a.name() == "value_strings")
+    data = string_tensor(std::vector<std::string>(a.strings().begin(), a.strings().end()), {a.strings_size()});
   else
     return fail(ErrorCode::E603, "Constant with " + a.name());
   if (!data) return fail(std::move(data.error()));
@@ -130,7 +135,7 @@ Result<AttrValue> Importer::read_attribute(const AttributeProto& a) {
     case AttributeProto::STRINGS:
       return AttrValue(std::vector<std::string>(a.strings().begin(), a.strings().end()));
     case AttributeProto::TENSOR: {
-      FETTLE_TRY(ConstantTensor data, read_tensor(a.t(), model_, files_));
+      FETTLE_TRY(ConstantTensor data, read_constant(a.t()));
       return AttrValue(std::move(data));
     }
     default:
