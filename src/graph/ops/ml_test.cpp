@@ -269,7 +269,6 @@ TEST(SupportVectorMachines, WhatDoesNotFitIsRefused) {
   refused({{"coefficients", Numbers{1}}}, "coefficients has 1");
   refused({{"rho", Numbers{1, 2}}}, "rho has 2");
   refused({{"prob_a", Numbers{1}}}, "prob_b has 0");
-  refused({{"classlabels_strings", Texts{"a", "b"}}}, "classlabels");
   expect_refused("SVMRegressor",
                  {{"coefficients", Numbers{1, 1}}, {"rho", Numbers{0}}, {"post_transform", std::string("SOFTMAX")}},
                  ErrorCode::E606, "post_transform");

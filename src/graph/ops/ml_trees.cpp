@@ -270,6 +270,7 @@ Result<Scores> scores_of(Lowering& g, const Node& node, Forest forest, Aggregate
                              g.constant(table(arrays.weights, forest.dtype, {n_leaves, arrays.width}))};
   if (!alike) inputs.push_back(g.constant(table(arrays.outcomes, kU8, {n_nodes})));
   Value* y = g("TreeTraversal", std::move(inputs), std::move(attrs));
+  FETTLE_TRY_VOID(g.status());
   y = g.reshape(y, {y->shape()[0] * y->shape()[1], forest.n_targets});
   y = first_rows(g, y, x->shape()[0]);
 
