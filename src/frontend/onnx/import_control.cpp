@@ -20,8 +20,7 @@ Result<> Importer::read_body(const NodeProto& node, std::string_view name, Scope
   scope.graph = Graph(std::string(name));
   scope.around = scope_;
   scope.depth = scope_->depth + 1;
-  if (scope.depth > kMaxNesting) return fail(ErrorCode::E608, "bodies are nested too deeply");
-  if (proto.node_size() > kMaxNodes) return fail(ErrorCode::E608, fmt::format("more than {} nodes", kMaxNodes));
+  FETTLE_TRY_VOID(check_limit(limits_, &Limits::nesting, scope.depth));
   if (proto.input_size() != static_cast<int>(inputs.size()))
     return fail(ErrorCode::E605,
                 fmt::format("{} takes {} inputs instead of {}", name, proto.input_size(), inputs.size()));
@@ -38,7 +37,9 @@ Result<> Importer::read_body(const NodeProto& node, std::string_view name, Scope
     }
     FETTLE_TRY_VOID(add_initializers(proto));
     FETTLE_TRY_VOID(add_nodes(proto));
-    return add_outputs(proto);
+    FETTLE_TRY_VOID(add_outputs(proto));
+    declare_types(proto);
+    return {};
   }();
   scope_ = scope.around;
   return read;

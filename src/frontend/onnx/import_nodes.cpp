@@ -81,7 +81,7 @@ Result<> Importer::add_constant(const NodeProto& node) {
   };
   Result<ConstantTensor> data;
   if (a.name() == "value")
-    data = read_tensor(a.t(), model_, files_);
+    data = read_constant(a.t());
   else if (a.name() == "value_float")
     data = scalar(a.f());
   else if (a.name() == "value_int") {
@@ -135,7 +135,7 @@ Result<AttrValue> Importer::read_attribute(const AttributeProto& a) {
     case AttributeProto::STRINGS:
       return AttrValue(std::vector<std::string>(a.strings().begin(), a.strings().end()));
     case AttributeProto::TENSOR: {
-      FETTLE_TRY(ConstantTensor data, read_tensor(a.t(), model_, files_));
+      FETTLE_TRY(ConstantTensor data, read_constant(a.t()));
       return AttrValue(std::move(data));
     }
     default:

@@ -21,11 +21,6 @@ using onnx::GraphProto;
 using onnx::ModelProto;
 using onnx::NodeProto;
 
-// Models that ask for more are refused before anything is built.
-inline constexpr int kMaxNodes = 1'000'000;
-inline constexpr int kMaxRank = 64;
-inline constexpr int kMaxNesting = 16;
-
 bool is_standard_domain(const std::string& domain);
 /// The node's name, or that of what it makes.
 std::string node_label(const NodeProto& node);
@@ -52,8 +47,9 @@ void append_tensors(std::vector<Value*>& list, const Structure& structure);
 
 class Importer {
  public:
-  Importer(std::shared_ptr<const ModelProto> model, const std::string& folder, const InputNames& given)
-      : model_(std::move(model)), files_(folder), given_(given) {}
+  Importer(std::shared_ptr<const ModelProto> model, const std::string& folder, const InputNames& given,
+           const Limits& limits)
+      : model_(std::move(model)), files_(folder, limits), given_(given), limits_(limits) {}
 
   Result<Graph> run();
 
@@ -62,11 +58,14 @@ class Importer {
   Result<> read_opset();
   Result<> add_input(const onnx::ValueInfoProto& input);
   Result<> add_outputs(const GraphProto& proto);
+  /// What the file says of the types of values that are made.
+  void declare_types(const GraphProto& proto);
   bool is_given(const GraphProto& graph, const std::string& name) const;
   Result<> add_initializers(const GraphProto& graph);
+  Result<ConstantTensor> read_constant(const onnx::TensorProto& tensor);
   Result<> define(const std::string& name, Value* value, const std::string& where);
   /// A shape of the model's; own_sizes: open extents are this input's alone, whatever they are called.
-  static Result<Shape> read_shape(const onnx::TensorShapeProto& shape, const std::string& input, bool own_sizes);
+  Result<Shape> read_shape(const onnx::TensorShapeProto& shape, const std::string& input, bool own_sizes) const;
   /// The tensor of this name, or null.
   static Value* find(const std::string& name, Scope& scope);
   /// A value of the graph around, in the body.
@@ -123,6 +122,8 @@ class Importer {
   std::shared_ptr<const ModelProto> model_;
   ExternalFiles files_;
   const InputNames& given_;
+  const Limits& limits_;
+  int64_t constant_bytes_ = 0;
   Scope* scope_ = nullptr;
   int opset_ = 0;
 };

@@ -106,11 +106,16 @@ Result<Position> position_of(Lowering& g, const Node& node, Value* given, const 
   }
   if (at.max() < 0 || (most - at).max() < 0)
     return bad_types(node, fmt::format("position {} of a sequence of {} elements", stated.to_string(), n.to_string()));
-  note_not_negative(node, at, "a position");
-  note_not_negative(node, most - at, "a position, from the end");
-  if (at.is_number()) return Position{at, g.index(at.value())};
+  const bool is_inside = at.min() >= 0 && (most - at).min() >= 0;
+  if (is_inside && at.is_number()) return Position{at, g.index(at.value())};
   Value* is_negative = g.cast(g("Less", {given, g.index(0)}), kI64);
-  return Position{at, g("Add", {given, g("Mul", {is_negative, length_of(g, s)})})};
+  Value* value = g("Add", {given, g("Mul", {is_negative, length_of(g, s)})});
+  if (!is_inside) {
+    Value* last = most == n ? length_of(g, s) : g("Sub", {length_of(g, s), g.index(1)});
+    g.require(g("And", {g("GreaterOrEqual", {value, g.index(0)}), g("LessOrEqual", {value, last})}),
+              said(node, "the position is outside of the sequence"));
+  }
+  return Position{at, value};
 }
 
 /// Where the element at this position begins.
@@ -306,8 +311,9 @@ Result<Values> concat_from_sequence(Lowering& g, const Node& node) {
   if (!node.attrs.has("axis")) return bad_attribute(node, "no axis is given");
   const bool is_new = node.attrs.get_int("new_axis", 0) != 0;
   const Dim n = s.length();
-  if (n == Dim(0)) return bad_types(node, "the sequence is empty");
-  note_not_negative(node, n - 1, "the sequence's length, less one");
+  if (n == Dim(0)) return bad_types(node, "the sequence has no elements");
+  if (n.min() < 1)
+    g.require(g("GreaterOrEqual", {length_of(g, s), g.index(1)}), said(node, "the sequence has no elements"));
   FETTLE_TRY(const int64_t rank, rank_of_elements(node, s));
   FETTLE_TRY(const int64_t axis, axis_of(node, 0, rank + (is_new ? 1 : 0)));
   if (const auto shapes = known_shapes(s)) {
