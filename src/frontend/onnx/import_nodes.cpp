@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/normalize.h"
@@ -10,22 +11,10 @@
 namespace fettle::onnx_reader {
 namespace {
 
-bool is_supported(const NodeProto& node) {
-  const std::string op = op_label(node);
-  return op == "Constant" || find_op(newest_name(op)) != nullptr;
-}
-
-Result<> report(const std::map<std::string, std::vector<std::string>>& missing) {
-  if (missing.empty()) return {};
-  constexpr size_t kNamed = 8;
-  std::string text;
-  for (const auto& [op, nodes] : missing) {
-    std::string names;
-    for (size_t i = 0; i < std::min(nodes.size(), kNamed); ++i) names += (i ? ", " : "") + nodes[i];
-    if (nodes.size() > kNamed) names += fmt::format(" and {} more", nodes.size() - kNamed);
-    text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", op, names);
-  }
-  return fail(ErrorCode::E603, text);
+std::string kind_name(AttributeProto::AttributeType kind) {
+  std::string name = AttributeProto::AttributeType_Name(kind);
+  for (char& c : name) c = c == '_' ? ' ' : static_cast<char>(std::tolower(c));
+  return name;
 }
 
 }  // namespace
@@ -39,33 +28,65 @@ std::string op_label(const NodeProto& node) {
   return is_standard_domain(node.domain()) ? node.op_type() : node.domain() + "." + node.op_type();
 }
 
-Result<> Importer::check_operators(const GraphProto& graph) {
-  std::map<std::string, std::vector<std::string>> missing;
-  for (const NodeProto& node : graph.node())
-    if (!is_supported(node)) missing[op_label(node)].push_back(node_label(node));
-  return report(missing);
+AttributeProto::AttributeType kind_of(const AttributeProto& a) {
+  if (a.type() != AttributeProto::UNDEFINED) return a.type();
+  if (a.has_f()) return AttributeProto::FLOAT;
+  if (a.has_i()) return AttributeProto::INT;
+  if (a.has_s()) return AttributeProto::STRING;
+  if (a.has_t()) return AttributeProto::TENSOR;
+  if (a.has_g()) return AttributeProto::GRAPH;
+  if (a.floats_size() > 0) return AttributeProto::FLOATS;
+  if (a.strings_size() > 0) return AttributeProto::STRINGS;
+  return AttributeProto::INTS;
 }
 
-Result<> Importer::add_nodes(const GraphProto& graph) {
-  for (const NodeProto& node : graph.node()) {
+Result<> Importer::add_nodes(const Nodes& nodes) {
+  for (const NodeProto& node : nodes) {
     const std::string op = op_label(node);
-    auto added = op == "Constant" ? add_constant(node)
-                 : op == "If"     ? add_branch(node)
-                 : op == "Loop"   ? add_loop(node)
-                 : op == "Scan"   ? add_scan(node)
-                                  : add_node(node);
+    const FunctionProto* function = function_of(node);
+    auto added = function                                ? add_call(*function, node)
+                 : op == "Constant"                      ? add_constant(node)
+                 : op == "If"                            ? add_branch(node)
+                 : op == "Loop"                          ? add_loop(node)
+                 : op == "Scan"                          ? add_scan(node)
+                 : op == "ai.onnx.preview.FlexAttention" ? add_flex_attention(node)
+                                                         : add_node(node);
     if (!added) {
-      if (added.error().where.empty()) added.error().where = node_label(node);
+      if (added.error().where.empty()) added.error().where = label_of(node);
       return added;
     }
   }
   return {};
 }
 
+Result<std::vector<NamedAttribute>> Importer::attributes_of(const NodeProto& node) const {
+  std::vector<NamedAttribute> attributes;
+  for (const AttributeProto& a : node.attribute()) {
+    const AttributeProto* value = &a;
+    if (!a.ref_attr_name().empty()) {
+      if (!call_)
+        return fail(ErrorCode::E606,
+                    fmt::format("attribute \"{}\" is that of a function, and there is none", a.name()));
+      const auto given = call_->attributes.find(a.ref_attr_name());
+      if (given == call_->attributes.end()) continue;
+      value = given->second;
+      if (a.type() != AttributeProto::UNDEFINED && a.type() != kind_of(*value))
+        return fail(ErrorCode::E606, fmt::format("attribute \"{}\" is {}, and the call gives {}", a.name(),
+                                                 kind_name(a.type()), kind_name(kind_of(*value))));
+    }
+    if (std::ranges::find(attributes, a.name(), &NamedAttribute::name) != attributes.end())
+      return fail(ErrorCode::E606, fmt::format("attribute \"{}\" is stated twice", a.name()));
+    attributes.push_back({a.name(), value});
+  }
+  return attributes;
+}
+
 Result<> Importer::add_constant(const NodeProto& node) {
-  if (node.attribute_size() != 1 || node.output_size() != 1)
+  FETTLE_TRY(const std::vector<NamedAttribute> attributes, attributes_of(node));
+  if (attributes.size() != 1 || node.output_size() != 1)
     return fail(ErrorCode::E606, "a Constant has one attribute and one output");
-  const AttributeProto& a = node.attribute(0);
+  const std::string_view kind = attributes[0].name;
+  const AttributeProto& a = *attributes[0].value;
   const auto from_list = [&](DType dtype, const auto& list, bool is_scalar) -> Result<ConstantTensor> {
     std::vector<int64_t> shape;
     if (!is_scalar) shape.push_back(list.size());
@@ -79,42 +100,51 @@ Result<> Importer::add_constant(const NodeProto& node) {
     return std::move(out).finish();
   };
   Result<ConstantTensor> data;
-  if (a.name() == "value")
+  if (kind == "value")
     data = read_tensor(a.t(), model_, files_);
-  else if (a.name() == "value_float")
+  else if (kind == "value_float")
     data = scalar(a.f());
-  else if (a.name() == "value_int") {
+  else if (kind == "value_int") {
     data = reshaped(int_list(std::vector<int64_t>{a.i()}), {});
-  } else if (a.name() == "value_floats")
+  } else if (kind == "value_floats")
     data = from_list(kF32, a.floats(), false);
-  else if (a.name() == "value_ints")
+  else if (kind == "value_ints")
     data = from_list(kI64, a.ints(), false);
+  else if (kind == "sparse_value")
+    data = read_sparse_tensor(a.sparse_tensor(), model_, files_);
   else
-    return fail(ErrorCode::E603, "Constant with " + a.name());
+    return fail(ErrorCode::E603, fmt::format("Constant with {}", kind));
   if (!data) return fail(std::move(data.error()));
-  return define(node.output(0), scope_->graph.add_constant(node.output(0), std::move(*data)), node_label(node));
+  return define(node.output(0), scope_->graph.add_constant(path_ + node.output(0), std::move(*data)), label_of(node));
 }
 
 Result<> Importer::finish(const NodeProto& proto, Node* made) {
-  made->provenance = {{op_label(proto), node_label(proto)}};
+  made->provenance = {{op_label(proto), label_of(proto)}};
   for (int i = 0; i < std::min<int>(proto.output_size(), static_cast<int>(made->outputs.size())); ++i)
     if (!proto.output(i).empty())
       FETTLE_TRY_VOID(define(proto.output(i), made->outputs[static_cast<size_t>(i)], made->name));
   return {};
 }
 
+std::vector<std::string> Importer::output_names(const NodeProto& node) const {
+  std::vector<std::string> names;
+  for (const std::string& name : node.output()) names.push_back(name.empty() ? name : path_ + name);
+  return names;
+}
+
 Result<std::vector<Value*>> Importer::find_inputs(const NodeProto& node) {
   std::vector<Value*> inputs;
   for (const std::string& name : node.input()) {
     inputs.push_back(name.empty() ? nullptr : find(name));
-    if (!inputs.back() && !name.empty())
+    if (!inputs.back() && !name.empty() && !is_left_out(name))
       return fail(ErrorCode::E605, fmt::format("nothing makes the input \"{}\"", name));
   }
   return inputs;
 }
 
-Result<AttrValue> Importer::read_attribute(const AttributeProto& a) {
-  switch (a.type()) {
+Result<AttrValue> Importer::read_attribute(const NodeProto& node, const NamedAttribute& attribute) {
+  const AttributeProto& a = *attribute.value;
+  switch (kind_of(a)) {
     case AttributeProto::INT:
       return AttrValue(a.i());
     case AttributeProto::FLOAT:
@@ -132,24 +162,41 @@ Result<AttrValue> Importer::read_attribute(const AttributeProto& a) {
       return AttrValue(std::move(data));
     }
     default:
-      return fail(ErrorCode::E603, fmt::format("attribute \"{}\" of a kind that is not supported", a.name()));
+      return fail(ErrorCode::E603, fmt::format("attribute \"{}\" is {}, which {} does not take", attribute.name,
+                                               kind_name(kind_of(a)), op_label(node)));
   }
+}
+
+Result<Value*> Importer::calls_in(Scope& scope) {
+  if (scope.calls) return scope.calls;
+  if (scope.repeats)
+    return fail(ErrorCode::E603, "random numbers in a loop, without a seed: each iteration would have the same");
+  if (!scope.parent) return scope.calls = scope.graph.add_input("random.calls", {kI64, {}});
+  FETTLE_TRY(Value * outside, calls_in(*scope.parent));
+  scope.calls = scope.graph.add_input(outside->name);
+  scope.captured.push_back({outside->name, outside, scope.calls});
+  return scope.calls;
 }
 
 Result<> Importer::add_node(const NodeProto& proto) {
   ModelNode node;
   node.op = op_label(proto);
-  node.name = node_label(proto);
+  node.name = label_of(proto);
   FETTLE_TRY(node.inputs, find_inputs(proto));
-  node.outputs.assign(proto.output().begin(), proto.output().end());
-  for (const AttributeProto& a : proto.attribute()) {
-    FETTLE_TRY(AttrValue value, read_attribute(a));
-    node.attrs.set(a.name(), std::move(value));
+  node.outputs = output_names(proto);
+  FETTLE_TRY(const std::vector<NamedAttribute> attributes, attributes_of(proto));
+  for (const NamedAttribute& a : attributes) {
+    FETTLE_TRY(AttrValue value, read_attribute(proto, a));
+    node.attrs.set(std::string(a.name), std::move(value));
   }
   while (!node.outputs.empty() && node.outputs.back().empty()) node.outputs.pop_back();
   if (node.outputs.empty()) return {};
-  FETTLE_TRY_VOID(normalize(node, opset_));
+  FETTLE_TRY_VOID(normalize(node, opset_, scope_->graph));
   while (!node.inputs.empty() && !node.inputs.back()) node.inputs.pop_back();
+  if (is_random(node) && !node.attrs.has("seed")) {
+    FETTLE_TRY(Value * calls, calls_in(*scope_));
+    node.inputs.push_back(calls);
+  }
 
   const OpDef* op = find_op(node.op);
   const int n_inputs = static_cast<int>(node.inputs.size());
