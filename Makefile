@@ -72,6 +72,7 @@ bench-learning: build ## What tuning some programs teaches about others: make be
 	@$(BUILD)/bin/bench-learning $(ARGS)
 
 bench-sizes: build models ## Kernels and models whose sizes are open beside those that were made for one size
+	@$(PYTHON) scripts/make_models.py --open
 	@$(BUILD)/bin/bench-sizes
 
 bench-tasks: build models ## Three models tuned for five minutes each: which tasks improve, how far others are from the machine's limits

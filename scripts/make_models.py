@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Writes the models of build/models/ whose weights cannot be fetched: real architectures as real exporters write them, with
 seeded random weights scaled so that activations keep a variance near 1.
+  make_models.py [--open]
+--open: those whose sizes are open, too, which benchmarks alone need.
 
 benchmarks/models.json says which; scripts/models/NAME.py makes one. Asserts the published numbers of parameters. Does
 nothing when all are there and were made by these very scripts. Needs the packages of build/python. Exit status: 0 all
@@ -29,13 +31,15 @@ def stamp_of(maker, arguments):
     return digest.hexdigest()
 
 
-def wanted():
+def wanted(with_open):
     """(file, maker, arguments) of each model to make."""
     for model in json.loads(TABLE.read_text())["models"]:
         if maker := model["source"].get("make"):
             yield model["file"], maker, {}
             if small := model.get("small"):
                 yield small["file"], maker, {"n_layers": small["layers"]}
+            if with_open and (file := model.get("open")):
+                yield file, maker, {"is_open": True}
 
 
 def make(file, maker, arguments):
@@ -53,7 +57,7 @@ def main():
     MODELS.mkdir(parents=True, exist_ok=True)
     stamps = json.loads(STAMPS.read_text()) if STAMPS.exists() else {}
     missing = []
-    for file, maker, arguments in wanted():
+    for file, maker, arguments in wanted("--open" in sys.argv[1:]):
         path, stamp = MODELS / file, stamps.get(file, {})
         made = path.exists() and path.stat().st_size == stamp.get("size") and stamp_of(maker, arguments) == stamp["made_by"]
         if not made:

@@ -67,10 +67,16 @@ Result<std::vector<TableModel>> read_model_table() {
   if (!table.is_object()) return fail(ErrorCode::E703, "the table of models is not JSON", path);
   std::vector<TableModel> models;
   for (const json& entry : table.at("models")) {
-    TableModel model{.name = entry.at("name"), .what = entry.at("what"), .file = {}, .small_file = {}, .inputs = {}};
-    model.file = root + "/build/models/" + entry.at("file").get<std::string>();
-    model.small_file =
-        entry.contains("small") ? root + "/build/models/" + entry["small"].at("file").get<std::string>() : model.file;
+    TableModel model{.name = entry.at("name"),
+                     .what = entry.at("what"),
+                     .file = {},
+                     .open_file = {},
+                     .small_file = {},
+                     .inputs = {}};
+    const auto path_of = [&](const json& name) { return root + "/build/models/" + name.get<std::string>(); };
+    model.file = path_of(entry.at("file"));
+    model.open_file = entry.contains("open") ? path_of(entry["open"]) : model.file;
+    model.small_file = entry.contains("small") ? path_of(entry["small"].at("file")) : model.file;
     for (const json& input : entry.at("inputs"))
       model.inputs.push_back({.name = input.at("name"),
                               .shape = input.at("shape"),

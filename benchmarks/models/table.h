@@ -22,6 +22,7 @@ struct TableModel {
   std::string name;        // "resnet50"
   std::string what;        // "ResNet-50 v1.5"
   std::string file;        // full path
+  std::string open_file;   // the same with open sizes; the file itself where its sizes are open
   std::string small_file;  // the same with fewer layers, for tests; the file itself where it is small
   std::vector<TableInput> inputs;
 

@@ -39,14 +39,25 @@ std::vector<OpenModel> open_models() {
       return shapes;
     };
   };
-  const auto image = [](int64_t height, int64_t least_width, int64_t most_width, int64_t step) {
+  const auto side = [](RandomStream& random, int64_t least, int64_t most, int64_t step) {
+    return between(random, least / step, most / step) * step;
+  };
+  const auto image = [side](int64_t height, int64_t least_width, int64_t most_width, int64_t step) {
     return [=](RandomStream& random) {
-      const auto side = [&](int64_t least, int64_t most) { return between(random, least / step, most / step) * step; };
-      const int64_t h = height > 0 ? height : side(least_width, most_width);
-      return InputShapes{{"x", {1, 3, h, side(least_width, most_width)}}};
+      const int64_t h = height > 0 ? height : side(random, least_width, most_width, step);
+      return InputShapes{{"x", {1, 3, h, side(random, least_width, most_width, step)}}};
     };
   };
+  const auto images = [side](RandomStream& random) {
+    const int64_t n = between(random, 1, 4), h = side(random, 96, 320, 1);
+    return InputShapes{{"input", {n, 3, h, side(random, 96, 320, 1)}}};
+  };
+  const auto squares = [](RandomStream& random) {
+    return InputShapes{{"input", {between(random, 1, 8), 3, 224, 224}}};
+  };
   return {{"bert_base", text({"input_ids", "attention_mask", "token_type_ids"}, {})},
+          {"vit_b16", squares},
+          {"mobilenet_v2", images},
           {"gpt2_block", text({"hidden_states"}, {768})},
           {"ppocrv4_rec", image(48, 64, 640, 1)},
           {"ppocr_cls", image(48, 64, 320, 1)},
@@ -71,10 +82,26 @@ struct Ratios {
   double mean() const { return std::exp(logs / count); }
 };
 
-/// Times of one size, in ms: open, fixed, then the engines.
-Result<std::vector<Latency>> time_size(const TableModel& entry, const Model& open, const InputShapes& shapes,
-                                       const OpenModelOptions& options, const std::string& folder) {
-  FETTLE_TRY(const Model fixed, open_model(entry.file, {.threads = options.threads, .shapes = shapes}));
+/// Bytes of the arena at these sizes.
+int64_t arena_bytes(const Model& model, const InputShapes& shapes) {
+  const FettleModelInfo& info = model.info();
+  if (info.n_sizes == 0) return info.arena_bytes;
+  std::vector<int64_t> table(static_cast<size_t>(info.n_sizes)), extents;
+  for (const FettleTensor& input : model.inputs())
+    extents.insert(extents.end(), shapes.at(input.name).begin(), shapes.at(input.name).end());
+  void* buffers[] = {table.data()};
+  info.resize(nullptr, buffers, extents.data());
+  return table[0];
+}
+
+struct SizeTimes {
+  std::vector<Latency> times;  // in ms: open, fixed, then the engines
+  double arenas = 1;           // the open one's over that for this size
+};
+
+Result<SizeTimes> time_size(const TableModel& entry, const Model& open, const InputShapes& shapes,
+                            const OpenModelOptions& options, const std::string& folder) {
+  FETTLE_TRY(const Model fixed, open_model(entry.open_file, {.threads = options.threads, .shapes = shapes}));
   TableModel sized = entry;
   for (TableInput& input : sized.inputs) input.shape = shapes.at(input.name);
   FETTLE_TRY(const std::vector<NamedTensor> inputs, table_inputs(sized, open, 1));
@@ -85,19 +112,32 @@ Result<std::vector<Latency>> time_size(const TableModel& entry, const Model& ope
   std::vector<ModelPeer> peers;
   if (options.peers)
     for (const char* name : {"onnxruntime", "openvino"}) {
-      FETTLE_TRY(ModelPeer peer, start_peer(name, entry.file, options.threads, inputs, folder));
+      FETTLE_TRY(ModelPeer peer, start_peer(name, entry.open_file, options.threads, inputs, folder));
       peers.push_back(std::move(peer));
     }
   for (ModelPeer& peer : peers) works.push_back(timed_peer(peer));
-  return time_interleaved(works, {.seconds = options.seconds});
+  FETTLE_TRY(std::vector<Latency> times, time_interleaved(works, {.seconds = options.seconds}));
+  const auto fixed_bytes = static_cast<double>(std::max<int64_t>(arena_bytes(fixed, shapes), 1));
+  return SizeTimes{std::move(times), static_cast<double>(arena_bytes(open, shapes)) / fixed_bytes};
 }
 
-void add_rows(Report& report, const std::string& name, const Ratios& fixed, const Ratios& peers, bool is_all) {
+struct ModelRatios {
+  Ratios fixed, peers, arenas;
+
+  void add(const ModelRatios& other) {
+    fixed.add(other.fixed);
+    peers.add(other.peers);
+    arenas.add(other.arenas);
+  }
+};
+
+void add_rows(Report& report, const std::string& name, const ModelRatios& of, bool is_all) {
   const auto bound = [&](double most) { return is_all ? std::optional(at_most(most)) : std::nullopt; };
-  report.add(name + ": open over fixed sizes, geometric mean", fixed.mean(), "x", bound(1.05));
-  report.add(name + ": open over fixed sizes, worst", fixed.worst, "x", bound(1.2));
-  if (peers.count > 0)
-    report.add(name + ": open over the better engine, geometric mean", peers.mean(), "x", bound(0.9));
+  report.add(name + ": open over fixed sizes, geometric mean", of.fixed.mean(), "x", bound(1.05));
+  report.add(name + ": open over fixed sizes, worst", of.fixed.worst, "x", bound(1.2));
+  if (of.peers.count > 0)
+    report.add(name + ": open over the better engine, geometric mean", of.peers.mean(), "x", bound(0.9));
+  report.add(name + ": arena, open over fixed sizes, worst", of.arenas.worst, "x", bound(1.1));
 }
 
 }  // namespace
@@ -106,32 +146,33 @@ Result<> bench_open_models(Report& report, const OpenModelOptions& options) {
   FETTLE_TRY(const std::vector<TableModel> table, read_model_table());
   std::string folder = (std::filesystem::temp_directory_path() / "fettle-bench-XXXXXX").string();
   if (!mkdtemp(folder.data())) return fail(ErrorCode::E702, "no folder for the inputs of other engines", folder);
-  Ratios all_fixed, all_peers;
+  ModelRatios all;
   for (const OpenModel& model : open_models()) {
     if (model.name.find(options.only) == std::string::npos) continue;
     const auto entry = std::ranges::find(table, model.name, &TableModel::name);
     if (entry == table.end()) return fail(ErrorCode::E701, "the table of models has no " + model.name);
-    FETTLE_TRY(const Model open, open_model(entry->file, {.threads = options.threads}));
-    Ratios fixed, peers;
+    FETTLE_TRY(const Model open, open_model(entry->open_file, {.threads = options.threads}));
+    ModelRatios ratios;
     RandomStream random{1};
     for (int i = 0; i < options.sizes; ++i) {
       const InputShapes shapes = model.shapes(random);
-      FETTLE_TRY(const std::vector<Latency> times, time_size(*entry, open, shapes, options, folder));
-      fixed.add(times[0].median_ms / times[1].median_ms);
+      FETTLE_TRY(const SizeTimes timed, time_size(*entry, open, shapes, options, folder));
+      const std::vector<Latency>& times = timed.times;
+      ratios.fixed.add(times[0].median_ms / times[1].median_ms);
+      ratios.arenas.add(timed.arenas);
       std::string line = fmt::format("{:12} {:20} open {:8.2f} ms, fixed {:8.2f} ms", model.name,
                                      shape_to_string(shapes.begin()->second), times[0].median_ms, times[1].median_ms);
       if (times.size() > 2) {
-        peers.add(times[0].median_ms / std::min(times[2].median_ms, times[3].median_ms));
+        ratios.peers.add(times[0].median_ms / std::min(times[2].median_ms, times[3].median_ms));
         line += fmt::format(", ONNX Runtime {:8.2f} ms, OpenVINO {:8.2f} ms", times[2].median_ms, times[3].median_ms);
       }
       fmt::print("{}\n", line);
       std::fflush(stdout);
     }
-    add_rows(report, model.name, fixed, peers, false);
-    all_fixed.add(fixed);
-    all_peers.add(peers);
+    add_rows(report, model.name, ratios, false);
+    all.add(ratios);
   }
-  if (all_fixed.count > 0) add_rows(report, "all models", all_fixed, all_peers, true);
+  if (all.fixed.count > 0) add_rows(report, "all models", all, true);
   std::error_code error;
   std::filesystem::remove_all(folder, error);
   return {};

@@ -44,16 +44,16 @@ def reference_of(path):
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def compiled_and_reference(folder, nodes, inputs, outputs, constants, shapes=None):
-    path = saved(folder, nodes, inputs, outputs, constants)
+def compiled_and_reference(folder, nodes, inputs, outputs, constants, shapes=None, opset=17):
+    path = saved(folder, nodes, inputs, outputs, constants, opset)
     onnx.checker.check_model(path)
     return fettle.Model(path, shapes=shapes), reference_of(path)
 
 
 class Beside(unittest.TestCase):
-    def check(self, nodes, inputs, outputs, constants, *feeds):
+    def check(self, nodes, inputs, outputs, constants, *feeds, opset=17):
         with tempfile.TemporaryDirectory() as folder:
-            compiled, reference = compiled_and_reference(folder, nodes, inputs, outputs, constants)
+            compiled, reference = compiled_and_reference(folder, nodes, inputs, outputs, constants, opset=opset)
             for given in feeds:
                 given = {name: numpy.array(data) for name, data in given.items()}
                 expected = reference.run(None, given)

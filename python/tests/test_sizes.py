@@ -43,8 +43,11 @@ class Model:
         return dict(zip(self.names, self.session.run(None, arrays)))
 
 
-def decoder(layers=2, heads=4, groups=2, width=16):
-    """Layers of causal attention with a cache, as exporters write them: heads share keys and values."""
+def decoder(layers=2, heads=4, groups=2, width=16, has_branch=False):
+    """Layers of causal attention with a cache, as exporters write them: heads share keys and values.
+
+    has_branch: an If makes the mask, which hides nothing but in a call of several rows.
+    """
     hidden = heads * width
     constants = {
         "zero": numpy.int64(0), "one": numpy.int64(1), "two": numpy.int64(2), "far": numpy.float32(-1e9),
@@ -57,8 +60,18 @@ def decoder(layers=2, heads=4, groups=2, width=16):
         node("Shape", ["past_k0"], ["past_shape"]), node("Gather", ["past_shape", "two"], ["past"]),
         node("Add", ["past", "steps"], ["total"]), node("Range", ["zero", "total", "one"], ["columns"]),
         node("Range", ["past", "total", "one"], ["rows_1d"]), node("Unsqueeze", ["rows_1d", "axis1"], ["rows"]),
-        node("LessOrEqual", ["columns", "rows"], ["mask"]),
     ]  # fmt: skip
+    hides = [node("LessOrEqual", ["columns", "rows"], ["mask"])]
+    if has_branch:
+        masks = [value("mask", TensorProto.BOOL, None)]
+        shows = [node("GreaterOrEqual", ["columns", "zero"], ["row"]), node("Unsqueeze", ["row", "axis0"], ["mask"])]
+        then, otherwise = (helper.make_graph(made, "branch", [], masks) for made in (hides, shows))
+        nodes += [
+            node("Greater", ["steps", "one"], ["is_prefill"]),
+            node("If", ["is_prefill"], ["mask"], then_branch=then, else_branch=otherwise),
+        ]
+    else:
+        nodes += hides
     inputs, outputs, x = [value("x", FLOAT, ["B", "S", hidden])], [], "x"
     for i in range(layers):
         for name, count in (("q", heads), ("k", groups), ("v", groups)):
@@ -136,15 +149,21 @@ class OpenSizes(unittest.TestCase):
         self.assertIn("N", str(caught.exception))
 
     def test_a_decoder_with_a_cache(self):
-        model = decoder()
+        self.check_decoder(decoder(), 64, (5, 1, 1, 3, 1, 1))
+
+    def test_a_decoder_that_branches(self):
+        self.check_decoder(decoder(has_branch=True), 1024, (9, 1, 1, 200, 1, 33, 1, 512, 1, 7))
+
+    def check_decoder(self, model, most, counts):
+        """Two contexts at once, each with calls of so many rows."""
         states = {f"past_{name}{i}": f"present_{name}{i}" for name in "kv" for i in range(2)}
-        compiled = fettle.Model(model.path, sizes={"P": {"max": 64}, "B": {"min": 1, "max": 2}}, states=states)
+        compiled = fettle.Model(model.path, sizes={"P": {"max": most}, "B": {"min": 1, "max": 2}}, states=states)
 
         def generate(batch, seed, errors):
             try:
                 context = compiled.context()
                 past = {name: numpy.zeros((batch, 2, 0, 16), numpy.float32) for name in states}
-                for step, count in enumerate((5, 1, 1, 3, 1, 1)):
+                for step, count in enumerate(counts):
                     x = random(batch, count, 64, seed=seed + step)
                     want = model.expected(x=x, **past)
                     made = context.run(x=x)

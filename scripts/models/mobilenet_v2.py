@@ -26,9 +26,10 @@ def inverted_residual(g, x, expansion, channels, stride):
     return g.check(g.op("Add", x, y)) if residual else y
 
 
-def make():
+def make(is_open=False):
+    """is_open: any number of images of any size, "N", "H", "W"."""
     g = Builder("mobilenet_v2", opset=13, seed=2)
-    x = g.input("input", g.normal((1, 3, 224, 224), 1))
+    x = g.input("input", g.normal((1, 3, 224, 224), 1), ["N", 3, "H", "W"] if is_open else None)
     with g.scope("features/features.0"):
         x = relu6(g, conv_bn(g, x, "0", "1", 32, 3, 2, fold=True))
     index = 1
@@ -41,5 +42,5 @@ def make():
         x = relu6(g, conv_bn(g, x, "0", "1", 1280, 1, fold=True))
     with g.scope("classifier"):
         x = classifier(g, x, "1", 1000)
-    g.output("output", x)
+    g.output("output", x, ["N", 1000] if is_open else None)
     return g.finish(n_parameters=3_504_872)

@@ -1,5 +1,7 @@
 #include "driver/constants.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -41,6 +43,16 @@ Result<ConstantBytes> laid_out(const DeviceDef& device, const ConstantTensor& te
   return ConstantBytes{bytes, size};
 }
 
+/// The tensor was read for now: where it lies in a mapped file, its pages need no memory any more.
+void let_go(const ConstantTensor& tensor) {
+  constexpr int kPageOut = 21;  // MADV_PAGEOUT, which Linux has from 5.4 on; what is no file stays
+  constexpr uintptr_t kPage = 4096;
+  if (tensor.size_bytes < kSharedFromBytes) return;
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(tensor.bytes.get()) / kPage * kPage;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(tensor.bytes.get()) + static_cast<uintptr_t>(tensor.size_bytes);
+  (void)::madvise(reinterpret_cast<void*>(begin), end - begin, kPageOut);
+}
+
 /// Runs prologues, each loaded once.
 class Packer {
  public:
@@ -71,6 +83,9 @@ class Packer {
     }
     if (!device_.launch(stream_, prologue, buffers, {}))
       return fail(ErrorCode::E710, "packing the constants of " + label_of(call) + " failed");
+    for (const int p : kernel.prologue_params)
+      if (const ConstantTensor* tensor = constant_of(plan, call, kernel.info.params[static_cast<size_t>(p)]))
+        let_go(*tensor);
     return {};
   }
 

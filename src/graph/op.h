@@ -99,6 +99,9 @@ struct OpDef {
   /// Of an operator that others stand for: puts nodes in the node's place, before types are inferred (its inputs' are
   /// known), and returns them in order. Errors as those of infer. Null: it is one of a program's.
   Result<std::vector<Node*>> (*lower)(Graph& graph, Node* node) = nullptr;
+  /// As lower, where what the node depends on comes to be known while the model runs; nothing where it is known, or can
+  /// be a size. Null: such a node is refused.
+  Result<std::optional<std::vector<Node*>>> (*lower_by_data)(Graph& graph, Node* node) = nullptr;
   std::span<const ParamInput> params = {};
   /// Outputs; -1: as many as the node has.
   int n_outputs = 1;

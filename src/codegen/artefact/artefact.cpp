@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "codegen/artefact/elf_segment.h"
 #include "codegen/artefact/elf_writer.h"
 #include "codegen/artefact/link.h"
 #include "rt/cpu.h"
@@ -15,8 +16,8 @@ namespace fettle {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr uint64_t kLargeSection = 0x10000000;  // SHF_X86_64_LARGE, which elf.h of 2.36 lacks
-constexpr uint64_t kLarge = 64 << 10;           // constants from this size on start a page
+constexpr uint64_t kLarge = 64 << 10;  // constants from this size on start a page
+constexpr const char* kInfoSymbol = "fettle_artefact";
 
 struct ExportedFunction {
   const char* suffix;
@@ -40,9 +41,9 @@ constexpr ExportedFunction kExports[] = {
     {"error", "fettle_rt_error"},
 };
 
-/// Builds the object that holds the model's description and constants.
-///   strings, shapes → .rodata · structs with pointers → .data.rel.ro · constants → .lrodata, which lld places so that
-///   its size does not come between code and the data it addresses
+/// Builds the object that holds the model's description.
+///   strings, shapes → .rodata · structs with pointers → .data.rel.ro
+/// Constants come into the library when it is linked: their pointers point to nothing of meaning before.
 class Describer {
  public:
   explicit Describer(const Artefact& artefact)
@@ -51,11 +52,9 @@ class Describer {
             object_.add_section({.name = ".rodata.fettle", .type = SHT_PROGBITS, .flags = SHF_ALLOC, .alignment = 8})),
         tables_(object_.add_section(
             {.name = ".data.rel.ro.fettle", .type = SHT_PROGBITS, .flags = SHF_ALLOC | SHF_WRITE, .alignment = 8})),
-        constants_(object_.add_section({.name = ".lrodata.fettle",
-                                        .type = SHT_PROGBITS,
-                                        .flags = SHF_ALLOC | kLargeSection,
-                                        .alignment = kPage})) {}
+        note_(object_.add_section(spare_note())) {}
 
+  /// Once.
   ObjectBuilder build() {
     FettleModelInfo info{};
     info.magic = FETTLE_MAGIC;
@@ -72,7 +71,7 @@ class Describer {
     info.default_threads = artefact_.default_threads;
     info.arena_bytes = artefact_.arena_bytes;
     const uint64_t at = add_table(&info, sizeof info);
-    object_.define("fettle_artefact", tables_, at, sizeof info);
+    object_.define(kInfoSymbol, tables_, at, sizeof info);  // the table's first
     point_to_string(at + offsetof(FettleModelInfo, name), artefact_.name);
     point_to_string(at + offsetof(FettleModelInfo, compiler), artefact_.compiler);
     point_to_string(at + offsetof(FettleModelInfo, target_cpu), artefact_.target_cpu);
@@ -95,6 +94,10 @@ class Describer {
     }
     return std::move(object_);
   }
+
+  /// What is to be appended to the library, and where tables point to it: from the symbol on.
+  const ElfSection& constants() const { return constants_; }
+  const std::vector<SegmentPointer>& pointers() const { return pointers_; }
 
  private:
   uint64_t add(int section, const void* data, size_t size) {
@@ -167,15 +170,18 @@ class Describer {
     const uint64_t at = add_tensors(tensors);
     for (size_t i = 0; i < tensors.size(); ++i) {
       const std::span<const std::byte> bytes = artefact_.constants[i].bytes;
-      const uint64_t offset = object_.section(constants_).add_blob(bytes, bytes.size() >= kLarge ? kPage : 64);
-      object_.point(tables_, at + i * sizeof(FettleTensor) + offsetof(FettleTensor, data), constants_, offset);
+      const uint64_t pointer = at + i * sizeof(FettleTensor) + offsetof(FettleTensor, data);
+      object_.point(tables_, pointer, note_, 0);
+      pointers_.push_back({pointer, constants_.add_blob(bytes, bytes.size() >= kLarge ? kPage : 64)});
     }
     return at;
   }
 
   const Artefact& artefact_;
   ObjectBuilder object_;
-  int text_, tables_, constants_;
+  int text_, tables_, note_;
+  ElfSection constants_;
+  std::vector<SegmentPointer> pointers_;
 };
 
 }  // namespace
@@ -264,11 +270,14 @@ Result<> write_artefact(const Artefact& artefact, const std::filesystem::path& o
     request.objects.emplace_back(reinterpret_cast<const char*>(object.data()), object.size());
   request.objects.emplace_back(reinterpret_cast<const char*>(rt_object_begin),
                                static_cast<size_t>(rt_object_end - rt_object_begin));
-  request.writers.push_back([&](int fd) { return Describer(artefact).build().write(fd); });
-  request.exports.emplace_back("fettle_artefact", "fettle_artefact");
+  Describer describer(artefact);
+  request.writers.push_back([&](int fd) { return describer.build().write(fd); });
+  request.exports.emplace_back(kInfoSymbol, kInfoSymbol);
   for (const ExportedFunction& function : kExports)
     request.exports.emplace_back(artefact.prefix + "_" + function.suffix, function.symbol);
   FETTLE_TRY_VOID(link_shared_library(request, library));
+  if (!artefact.constants.empty())
+    FETTLE_TRY_VOID(append_segment(library.temporary(), describer.constants(), kInfoSymbol, describer.pointers()));
   FETTLE_TRY_VOID(library.commit());
   return header.commit();
 }

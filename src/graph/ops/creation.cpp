@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "graph/op_util.h"
+#include "graph/passes/lowering.h"
 #include "graph/small_types.h"
 
 namespace fettle {
@@ -132,6 +132,38 @@ Tensors one_hot(const Node& node, std::span<const te::Tensor> in) {
   }));
 }
 
+// --- where data decide how much there is
+
+using passes::Lowering;
+
+bool has_unknown_bounds(const Node& node) {
+  if (node.inputs.size() != 3 || node.attrs.has("count")) return false;
+  return !std::ranges::all_of(node.inputs,
+                              [](const Value* bound) { return bound && (bound->is_constant() || bound->content); });
+}
+// max(⌈(limit - start) / delta⌉, 0) of them
+Result<std::vector<Value*>> range_by_data(Lowering& g, const Node& node) {
+  std::vector<Value*> inputs = node.inputs;
+  Value *start = g.cast(inputs[0], kF64), *limit = g.cast(inputs[1], kF64), *delta = g.cast(inputs[2], kF64);
+  Value* steps = g("Ceil", {g("Div", {g("Sub", {limit, start}), delta})});
+  // A step of 0 would make it infinite.
+  steps = g("Max", {g("Min", {steps, g.number(static_cast<double>(kMaxDim), kF64)}), g.number(0, kF64)});
+  inputs.push_back(g.cast(steps, kI64));
+  g.make_sizes(inputs[3], 0, kMaxDim);
+  return std::vector{g("Range", std::move(inputs))};
+}
+
+// A depth may be of any type.
+bool has_unknown_depth(const Node& node) {
+  const Value* depth = node.input(1);
+  return depth && !depth->is_constant() && !depth->content && depth->dtype() != kI64;
+}
+Result<std::vector<Value*>> one_hot_by_data(Lowering& g, const Node& node) {
+  Value* depth = g.cast(node.inputs[1], kI64);
+  g.make_sizes(depth, -kMaxDim, kMaxDim);
+  return std::vector{g("OneHot", {node.inputs[0], depth, node.inputs[2]}, node.attrs)};
+}
+
 constexpr ParamInput depth_param[] = {{1, "", kDims}};  // what is computed does not read it
 constexpr ParamInput count_param[] = {{3, "count", kDims}};
 constexpr ParamInput shape_param[] = {{0, "shape", kDims}};
@@ -139,9 +171,11 @@ constexpr OpDef defs[] = {
     define(kInjective, "ConstantOfShape", {0, 1}, constant_of_shape_type, constant_of_shape,
            {.params = shape_param, .content = constant_of_shape_content, .work = kMoves}),
     // A fourth input is the count, where data decide it.
-    define(kInjective, "Range", {3, 4}, range_type, range, {.params = count_param, .content = range_content}),
+    passes::by_data<range_by_data, has_unknown_bounds>(
+        define(kInjective, "Range", {3, 4}, range_type, range, {.params = count_param, .content = range_content})),
     define(kInjective, "EyeLike", 1, eye_like_type, eye_like),
-    define(kBroadcast, "OneHot", 3, one_hot_type, one_hot, {.params = depth_param, .work = kMoves}),
+    passes::by_data<one_hot_by_data, has_unknown_depth>(
+        define(kBroadcast, "OneHot", 3, one_hot_type, one_hot, {.params = depth_param, .work = kMoves})),
 };
 
 }  // namespace

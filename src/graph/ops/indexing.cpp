@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "graph/passes/lowering.h"
+#include "graph/passes/data_axes.h"
 #include "graph/view.h"
 
 namespace fettle {
@@ -537,12 +537,13 @@ Tensors space_to_depth(const Node& node, std::span<const te::Tensor> in) {
 
 Types trilu_type(const Node& node) {
   FETTLE_TRY_VOID(check_rank(node, 0, 2));
-  FETTLE_TRY_VOID(int_param(node, 1, "k"));
+  if (has_input(node, 1) && !(element_count(shape_of(node, 1)) == Dim(1)))
+    return bad_types(node, "k is not one number");
   return same_type(node);
 }
 Tensors trilu(const Node& node, std::span<const te::Tensor> in) {
-  FETTLE_TRY(const auto given, int_param(node, 1, "k"));
-  const Expr k = given.value_or(0);
+  const Expr given = has_tensor(in, 1) ? scalar_of(in[1]) : Expr(node.attrs.get_int("k", 0));
+  const Expr k = clamp(given, Expr(-kMaxDim), Expr(kMaxDim));
   const bool upper = node.attrs.get_int("upper", 1) != 0;
   return one(map_output(node, [&](const Indices& i) {
     const Expr &row = i[i.size() - 2], &column = i.back();
@@ -690,9 +691,11 @@ constexpr OpDef defs[] = {
     moves("Concat", {1, kAny}, concat_type, concat,
           {.content = concat_content, .is_concatenation = true, .is_copy = has_one_input}),
     moves("Split", {1, 2}, split_type, split, {.params = split_params, .n_outputs = -1, .view = &split_view}),
-    moves("Slice", {1, 5}, slice_type, slice,
-          {.params = slice_params, .content = slice_content, .view = &slice_view, .is_copy = slice_copies}),
-    moves("Pad", {1, 4}, pad_type, pad, {.params = pad_params, .is_copy = pad_copies}),
+    passes::by_data<passes::slice_by_data>(
+        moves("Slice", {1, 5}, slice_type, slice,
+              {.params = slice_params, .content = slice_content, .view = &slice_view, .is_copy = slice_copies})),
+    passes::by_data<passes::pad_by_data>(
+        moves("Pad", {1, 4}, pad_type, pad, {.params = pad_params, .is_copy = pad_copies})),
     moves("Expand", {1, 2}, expand_type, expand,
           {.params = shape_params, .content = expand_content, .is_copy = always}),
     moves("Tile", {1, 2}, tile_type, tile, {.params = repeats_params, .is_copy = always}),
@@ -704,8 +707,10 @@ constexpr OpDef defs[] = {
     moves("Trilu", {1, 2}, trilu_type, trilu, {.params = k_params}),
     moves("ReverseSequence", 2, reverse_type, reverse_sequence),
     passes::composite<center_crop_pad>("CenterCropPad", 2, 1, crop_params),
-    define(kReduction, "CumSum", {1, 2}, cumulative_type, cumulative<false>, {.params = axis_params}),
-    define(kReduction, "CumProd", {1, 2}, cumulative_type, cumulative<true>, {.params = axis_params}),
+    passes::by_data<passes::accumulate_by_data>(
+        define(kReduction, "CumSum", {1, 2}, cumulative_type, cumulative<false>, {.params = axis_params})),
+    passes::by_data<passes::accumulate_by_data>(
+        define(kReduction, "CumProd", {1, 2}, cumulative_type, cumulative<true>, {.params = axis_params})),
 };
 
 }  // namespace

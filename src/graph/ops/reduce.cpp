@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "graph/op_util.h"
+#include "graph/passes/data_axes.h"
 
 namespace fettle {
 namespace {
@@ -177,7 +178,8 @@ Tensors arg_extreme(const Node& node, std::span<const te::Tensor> in) {
 
 constexpr ParamInput axes_param[] = {{1, "axes", kInts}};
 constexpr OpDef reducer(std::string_view name, Compute compute, Content content = nullptr) {
-  return define(kReduction, name, {1, 2}, reduce_type, compute, {.params = axes_param, .content = content});
+  return passes::by_data<passes::reduce_by_data>(
+      define(kReduction, name, {1, 2}, reduce_type, compute, {.params = axes_param, .content = content}));
 }
 
 constexpr OpDef defs[] = {

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <optional>
 
+#include "graph/late_sizes.h"
 #include "graph/passes/lowering.h"
 
 namespace fettle {
@@ -59,23 +60,43 @@ std::optional<Scale::Ratio> ratio_of(double scale) {
 // In the larger of an output index and an input's extent times one of these, f32 still counts.
 constexpr int64_t kSmallRatio = 1024;
 
+constexpr double kMostScale = 1e6;
+
+bool is_small(const std::optional<Scale::Ratio>& ratio) {
+  return ratio && std::max(ratio->out.value(), ratio->in.value()) <= kSmallRatio;
+}
+
 Result<Resized> resized_by_scales(const Node& node, Resized r, const std::vector<int64_t>& axes,
                                   const std::vector<double>& scales) {
   if (scales.size() != axes.size()) return bad_attribute(node, "scales must have one element a dim");
   for (size_t k = 0; k < axes.size(); ++k) {
     const auto d = static_cast<size_t>(axes[k]);
     const double scale = scales[k];
-    if (!(scale > 0) || scale > 1e6) return bad_attribute(node, fmt::format("a scale of {}", scale));
+    if (!(scale > 0) || scale > kMostScale) return bad_attribute(node, fmt::format("a scale of {}", scale));
     const Dim in = r.output[d];
     r.scales[d].number = scale;
     if (in.is_number()) {
-      r.output[d] = static_cast<int64_t>(std::floor(static_cast<double>(in.value()) * scale));
+      // The product in f32, as ONNX Runtime has it: 10 times 0.7 is 7, though 0.7 in f32 is a little less.
+      r.output[d] = static_cast<int64_t>(std::floor(static_cast<float>(in.value()) * static_cast<float>(scale)));
       continue;
     }
     const auto ratio = ratio_of(scale);
-    if (!ratio) return not_known(node, fmt::format("Resize by {}: the extent {} must be fixed", scale, in.to_string()));
+    if (!is_small(ratio)) continue;  // the output's extent is known by data
     r.output[d] = floordiv(in * ratio->out, ratio->in);
-    if (std::max(ratio->out.value(), ratio->in.value()) <= kSmallRatio) r.scales[d].ratios = {*ratio};
+    r.scales[d].ratios = {*ratio};
+  }
+  return r;
+}
+
+// What resize_by_data states: the extents of the output, and where they are data, the scales as ratios.
+constexpr const char *kExtentsKey = "extents", *kRatiosKey = "ratios";
+
+Resized resized_by_data(const Node& node, Resized r, const std::vector<int64_t>& axes) {
+  const std::vector<Dim> extents = dims_of_attr(node, kExtentsKey), ratios = dims_of_attr(node, kRatiosKey);
+  for (size_t k = 0; k < axes.size(); ++k) {
+    const auto d = static_cast<size_t>(axes[k]);
+    r.output[d] = extents[k];
+    if (!ratios.empty()) r.scales[d] = {.number = {}, .ratios = {{ratios[k], ratios[axes.size() + k]}}};
   }
   return r;
 }
@@ -140,7 +161,11 @@ Result<Resized> resized(const Node& node) {
     r.scales[static_cast<size_t>(axis)] = {};
   }
   FETTLE_TRY(const auto scales, floats_param(node, 2, "scales"));
-  if (scales && !scales->empty()) return resized_by_scales(node, std::move(r), axes, *scales);
+  if (scales && !scales->empty()) {
+    FETTLE_TRY(r, resized_by_scales(node, std::move(r), axes, *scales));
+  }
+  if (node.attrs.has(kExtentsKey)) return resized_by_data(node, std::move(r), axes);
+  if (scales && !scales->empty()) return r;
   FETTLE_TRY(const auto sizes, dims_param(node, 3, "sizes"));
   return resized_to_sizes(node, std::move(r), axes, sizes.value_or(Shape()));
 }
@@ -489,10 +514,74 @@ bool maps_pixels(const Node& node) {
   return from.size() > 2 && from[0] == to[0] && from[1] == to[1];
 }
 
+// --- Resize by scales that are data, or whose products with open extents no whole numbers tell
+
+bool has_scales(const Node& node) { return has_input(node, 2) && !(element_count(shape_of(node, 2)) == Dim(0)); }
+
+bool needs_data(const Node& node) {
+  if (node.attrs.has(kExtentsKey)) return false;
+  if (has_scales(node) && !node.inputs[2]->is_constant()) return true;
+  const auto scales = floats_param(node, 2, "scales");
+  if (!scales || !*scales) return false;
+  const auto axes = node.attrs.get_ints("axes", first_numbers(shape_of(node, 0).size()));
+  for (size_t k = 0; k < std::min(axes.size(), (*scales)->size()); ++k) {
+    const auto axis = positive_axis(node, axes[k], rank_of(node, 0));
+    const double scale = (**scales)[k];
+    if (axis && !shape_of(node, 0)[static_cast<size_t>(*axis)].is_number() && scale > 0 && !is_small(ratio_of(scale)))
+      return true;
+  }
+  return false;
+}
+
+// The extents are products in f32. A scale is a whole number over a power of two, of at most 2^24.
+Result<std::vector<Value*>> resize_by_data(passes::Lowering& g, const Node& node) {
+  Value* x = node.inputs[0];
+  std::vector<int64_t> axes = node.attrs.get_ints("axes", first_numbers(x->shape().size()));
+  Attrs attrs = node.attrs;
+  Value* scales = node.input(2);
+  if (scales && scales->is_constant()) attrs.set("scales", to_doubles(*scales->constant));
+  if (const AttrValue* stated = attrs.find("scales")) {
+    const auto* list = std::get_if<std::vector<double>>(stated);
+    if (!list) return bad_attribute(node, "attribute scales is no list of numbers");
+    FETTLE_TRY(ConstantTensor data, to_tensor(*list, kF32, {std::ssize(*list)}));
+    scales = g.constant(std::move(data));
+  }
+  if (!(scales->shape() == Shape{std::ssize(axes)})) return bad_attribute(node, "scales must have one element a dim");
+  int64_t usual = 1;
+  for (int64_t& axis : axes) {
+    FETTLE_TRY(axis, positive_axis(node, axis, rank_of(node, 0)));
+    usual = std::max(usual, x->shape()[static_cast<size_t>(axis)].typical());
+  }
+  scales = g.cast(scales, kF32);
+  const auto all = [&](Value* truth) { return g.reduce("ReduceMin", g.cast(truth, kI64), {0}, false); };
+  Value* extents = g.cast(g("Gather", {g("Shape", {x}), g.ints(axes)}), kF32);
+  extents = g.cast(g("Floor", {g("Mul", {extents, scales})}), kI64);
+  g.make_sizes(extents, 0, kMaxDim, usual);
+  if (!attrs.has("scales")) {
+    constexpr int64_t kParts = 1 << 24;
+    g.require(all(g("And", {g("Greater", {scales, g.number(1.0 / kParts, kF32)}),
+                            g("LessOrEqual", {scales, g.number(kMostScale, kF32)})})),
+              fmt::format("Resize \"{}\": a scale is out of range", node.name));
+    Value* parts = g.number(kParts, kI64);
+    Value* times = g.cast(g("Mul", {g.cast(scales, kF64), g.number(kParts, kF64)}), kI64);
+    // The lowest bit of both is what they have in common.
+    Value* common = g("Min", {g("BitwiseAnd", {times, g("Neg", {times})}), parts});
+    common = g("Max", {common, g.number(1, kI64)});
+    Value* ratios = g("Concat", {g("Div", {times, common}), g("Div", {parts, common})}, {{{"axis", int64_t{0}}}});
+    g.make_sizes(ratios, 1, kMaxDim, 1);
+    FETTLE_TRY_VOID(g.status());
+    attrs.set(kRatiosKey, dims_attr(*content_of(*ratios)));
+  }
+  FETTLE_TRY_VOID(g.status());
+  attrs.set(kExtentsKey, dims_attr(*content_of(*extents)));
+  return std::vector{g("Resize", {x}, std::move(attrs))};
+}
+
 constexpr ParamInput params[] = {{1, "roi", kFloats}, {2, "scales", kFloats}, {3, "sizes", kDims}};
 constexpr OpDef defs[] = {
-    define(kInjective, "Resize", {1, 4}, resize_type, resize,
-           {.params = params, .image = ImageWork::kResampling, .maps_pixels = maps_pixels}),
+    passes::by_data<resize_by_data, needs_data>(
+        define(kInjective, "Resize", {1, 4}, resize_type, resize,
+               {.params = params, .image = ImageWork::kResampling, .maps_pixels = maps_pixels})),
     passes::composite<resize_by_tables>("ResizeByTables", {1, 4}, 1, params),
 };
 

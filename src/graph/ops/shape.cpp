@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "graph/op_util.h"
+#include "graph/passes/data_axes.h"
 #include "graph/view.h"
 
 namespace fettle {
@@ -172,6 +173,48 @@ Tensors size_compute(const Node& node, std::span<const te::Tensor>) {
   return one(map_output(node, [&](const Indices&) { return size_expr(element_count(shape_of(node, 0))); }));
 }
 
+// --- Reshape where data decide
+
+using passes::Lowering;
+
+// By a shape among whose numbers data may put 0 or -1.
+bool is_signed_reshape(const Node& node) {
+  const auto stated = has_input(node, 1) ? content_of(*node.inputs[1]) : std::nullopt;
+  return stated && std::ranges::any_of(*stated, is_signed_by_data);
+}
+
+/// An extent is the number that the data state; that of the input where this is 0; what the others leave where it is
+/// -1. Those that data decide become sizes, with a rule that all of them together have the input's elements.
+Result<std::vector<Value*>> reshape_by_data(Lowering& g, const Node& node) {
+  Value* x = node.inputs[0];
+  const Shape& in = x->shape();
+  const std::vector<Dim> stated = *content_of(*node.inputs[1]);
+  const bool allow_zero = node.attrs.get_int("allowzero", 0) != 0;
+  Value* shape = g.cast(node.inputs[1], kI64);
+  Value *zero = g.number(0, kI64), *one = g.number(1, kI64);
+  if (!allow_zero) {
+    std::vector<Value*> extents;
+    Value* all = g("Shape", {x});
+    for (size_t d = 0; d < stated.size(); ++d)
+      extents.push_back(d < in.size() ? g("Gather", {all, g.ints({static_cast<int64_t>(d)})}) : g.ints({0}));
+    Value* before = g("Concat", std::move(extents), {{{"axis", int64_t{0}}}});
+    shape = g("Where", {g("Equal", {shape, zero}), before, shape});
+  }
+  Value* is_open = g("Equal", {shape, g.number(-1, kI64)});
+  Value* product = g("ReduceProd", {g("Where", {is_open, one, shape})}, {{{"keepdims", int64_t{0}}}});
+  Value* rest = g("Div", {g("Size", {x}), g("Max", {product, one})});
+  Shape dims;
+  for (size_t d = 0; d < stated.size(); ++d) {
+    const bool is_kept = stated[d] == Dim(0) && !allow_zero && d < in.size();
+    if (is_kept || !(is_signed_by_data(stated[d]) || stated[d].min() < 0))
+      dims.push_back(is_kept ? in[d] : stated[d]);
+    else
+      dims.push_back(fresh_size(fmt::format("{}.{}", node.name, d), 0, kMaxDim));
+  }
+  g.make_sizes(g("Where", {is_open, rest, shape}), dims);
+  return std::vector{g.reshape(x, dims)};
+}
+
 constexpr ParamInput shape_param[] = {{1, "shape", kDims}};
 constexpr ParamInput axes_param[] = {{1, "axes", kInts}};
 constexpr ViewRule reshape_view{reshape_outputs, reshape_input};
@@ -182,10 +225,13 @@ constexpr OpDef reshaping(std::string_view name, InputCount inputs, Infer infer,
   return define(kInjective, name, inputs, infer, same_elements, traits);
 }
 constexpr OpDef defs[] = {
-    reshaping("Reshape", {1, 2}, reshape_type, {.params = shape_param, .content = same_content}),
+    passes::by_data<reshape_by_data, is_signed_reshape>(
+        reshaping("Reshape", {1, 2}, reshape_type, {.params = shape_param, .content = same_content})),
     reshaping("Flatten", 1, flatten_type, {}),
-    reshaping("Squeeze", {1, 2}, squeeze_type, {.params = axes_param, .content = same_content}),
-    reshaping("Unsqueeze", {1, 2}, unsqueeze_type, {.params = axes_param, .content = same_content}),
+    passes::by_data<passes::squeeze_by_data>(
+        reshaping("Squeeze", {1, 2}, squeeze_type, {.params = axes_param, .content = same_content})),
+    passes::by_data<passes::unsqueeze_by_data>(
+        reshaping("Unsqueeze", {1, 2}, unsqueeze_type, {.params = axes_param, .content = same_content})),
     define(kElementwise, "Identity", 1, same_type, identity,
            {.content = same_content, .work = kMoves, .is_pointwise = true, .view = &reshape_view, .is_copy = always}),
     define(kElementwise, "Dropout", 1, dropout_type, dropout,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/late_sizes.h"
 #include "graph/op_registry.h"
 #include "graph/passes/fold_node.h"
 
@@ -50,6 +51,27 @@ Value* Lowering::reduce(std::string_view op, Value* x, std::vector<int64_t> axes
   return (*this)(op, {x}, {{{"axes", std::move(axes)}, {"keepdims", int64_t{keep_dims}}}});
 }
 
+void Lowering::make_sizes(Value* integers, int64_t min, int64_t max, int64_t typical) {
+  if (status_ && !define_sizes(nodes_.graph(), integers, min, max, typical))
+    status_ = fail(ErrorCode::E604, fmt::format("\"{}\" cannot be sizes", integers->name), node_.name);
+}
+
+void Lowering::make_sizes(Value* integers, Shape dims) {
+  if (status_) nodes_.remember(add_size_definition(nodes_.graph(), integers, std::move(dims)));
+}
+
+Value* Lowering::reshape_by_data(Value* x, Value* shape) {
+  make_sizes(shape, 0, kMaxDim);
+  return status_ ? reshape(x, *ops::content_of(*shape)) : &nothing_;
+}
+
+void Lowering::require(Value* truth, std::string reason) {
+  if (!status_) return;
+  Node* check = add_size_definition(nodes_.graph(), cast(truth, kI64), {1});
+  check->attrs.set(kReasonKey, std::move(reason));
+  nodes_.remember(check);
+}
+
 Result<> check_attributes(const Node& node, std::span<const std::string_view> known) {
   for (const auto& [name, value] : node.attrs.entries)
     if (std::ranges::find(known, name) == known.end())
@@ -80,6 +102,15 @@ Quantized dynamically_quantized(Lowering& g, Value* x) {
   Value* scale = g("Div", {range, g.number(255, x->dtype())});
   Value* zero_point = g.cast(g("Round", {g("Sub", {zero, g("Div", {least, scale})})}), kU8);
   return {g("QuantizeLinear", {x, scale, zero_point}), scale, zero_point};
+}
+
+bool lacks_content(const Node& node) {
+  using Kind = ParamInput::Kind;
+  return std::ranges::any_of(node.op->params, [&](const ParamInput& param) {
+    const Value* input = node.input(static_cast<size_t>(param.index));
+    if (!input || input->is_constant() || (param.kind != Kind::kInts && param.kind != Kind::kInt)) return false;
+    return !input->content || !std::ranges::all_of(*input->content, [](const Dim& dim) { return dim.is_number(); });
+  });
 }
 
 Result<std::vector<Node*>> lower_node(Graph& graph, Node* node, Expansion expansion) {

@@ -38,6 +38,16 @@ class Lowering {
   Value* slice(Value* x, int64_t axis, int64_t start, int64_t end);
   Value* reduce(std::string_view op, Value* x, std::vector<int64_t> axes, bool keep_dims);
 
+  // What comes to be known while the model runs (late_sizes.h).
+  /// Integers in memory, as sizes that lie in [min, max]. A list has a fixed length, of at most 64.
+  void make_sizes(Value* integers, int64_t min, int64_t max, int64_t typical = 0);
+  /// The same with these dims, of which those that are no sizes must be what the integers are.
+  void make_sizes(Value* integers, Shape dims);
+  /// x under the shape that a list of integers has.
+  Value* reshape_by_data(Value* x, Value* shape);
+  /// A call where the truth value does not hold fails, for this reason.
+  void require(Value* truth, std::string reason);
+
   /// Adds nodes that are not typed: what comes of them must be given its type before it is used.
   NodeBuilder& nodes() { return nodes_; }
   const std::vector<Node*>& added() const { return nodes_.added(); }
@@ -72,6 +82,9 @@ struct Quantized {
 };
 Quantized dynamically_quantized(Lowering& g, Value* x);
 
+/// Whether integers that a parameter needs come to be known while the model runs. Sizes may stand for those of kDims.
+bool lacks_content(const Node& node);
+
 /// OpDef::lower of an expansion.
 Result<std::vector<Node*>> lower_node(Graph& graph, Node* node, Expansion expansion);
 
@@ -83,6 +96,17 @@ constexpr OpDef composite(std::string_view name, ops::InputCount inputs, int n_o
                      {.lower = [](Graph& graph, Node* node) { return lower_node(graph, node, F); },
                       .params = params,
                       .n_outputs = n_outputs});
+}
+
+/// The operator, whose nodes an expansion stands for where they depend on data.
+template <Expansion F, bool (*When)(const Node& node) = lacks_content>
+constexpr OpDef by_data(OpDef op) {
+  op.lower_by_data = [](Graph& graph, Node* node) -> Result<std::optional<std::vector<Node*>>> {
+    if (!When(*node)) return std::nullopt;
+    FETTLE_TRY(auto added, lower_node(graph, node, F));
+    return added;
+  };
+  return op;
 }
 
 }  // namespace fettle::passes

@@ -2,8 +2,10 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 
+#include "graph/late_sizes.h"
 #include "graph/passes/passes.h"
 
 namespace fettle::passes {
@@ -72,8 +74,24 @@ std::optional<Replacement> only_value(const Dim& value) {
   return Replacement{{std::string(size.symbol_name()), Dim(number)}};
 }
 
-/// What one rule says of sizes; nothing where it is not of a simple form.
-std::optional<Replacement> solution(const SizeCheck& check) {
+using Names = std::set<std::string, std::less<>>;
+
+/// The sizes that nodes define while the model runs, in all its graphs.
+Names late_sizes(const Graph& graph) {
+  Names late;
+  for_each_graph(graph, [&](const Graph& g) {
+    for (const Node* node : g.nodes()) {
+      for (const Dim& size : defined_sizes(*node)) late.emplace(size.symbol_name());
+      for (size_t i = 0; i < node->bodies.size(); ++i)
+        for (const std::string& size : sizes_of_body(*node, i)) late.insert(size);
+    }
+  });
+  return late;
+}
+
+/// What one rule says of sizes; nothing where it is not of a simple form. Late sizes stay what they are: who reads one
+/// comes after the node that defines it.
+std::optional<Replacement> solution(const SizeCheck& check, const Names& late) {
   if (check.is_zero)
     if (auto number = only_value(check.value)) return number;
   const auto form = check.is_zero ? difference(check.value) : std::nullopt;
@@ -81,6 +99,7 @@ std::optional<Replacement> solution(const SizeCheck& check) {
   const bool is_plus = !form->plus.symbol_name().empty(), is_minus = !form->minus.symbol_name().empty();
   if (is_plus && is_minus) {
     const Dim &a = form->plus, &b = form->minus;
+    if (late.contains(a.symbol_name()) || late.contains(b.symbol_name())) return std::nullopt;
     const int64_t divisor = std::lcm(a.divisor(), b.divisor()), least = std::max(a.min(), b.min());
     const int64_t most = std::min(a.max(), b.max());
     if (least > most) return std::nullopt;
@@ -102,10 +121,11 @@ std::optional<Replacement> solution(const SizeCheck& check) {
 }  // namespace
 
 Result<> unify_sizes(Graph& graph, const PassContext&) {
+  const Names late = late_sizes(graph);
   for (bool changed = true; changed;) {
     changed = false;
     for (const SizeCheck& check : graph.size_checks()) {
-      const auto by = solution(check);
+      const auto by = solution(check, late);
       if (!by) continue;
       for_each_graph(graph, [&](Graph& g) { replace_in(g, *by); });
       graph.replace_sizes([&](const Dim& dim) { return replaced(dim, *by); });

@@ -4,6 +4,7 @@
 
 #include <unordered_set>
 
+#include "arith/int_eval.h"
 #include "graph/op.h"
 #include "graph/plan/partition.h"
 #include "graph/testing.h"
@@ -245,6 +246,48 @@ TEST(Plan, ElementwiseKernelsRunInPlace) {
   EXPECT_EQ(plan.calls.size(), 3u);
   EXPECT_EQ(plan.in_place, 1);
   EXPECT_EQ(plan.arena_bytes.value(), 64);
+}
+
+/// Bytes that the plan's calls write to states, where sizes are these.
+int64_t state_bytes_written(const Plan& plan, const std::map<std::string, int64_t>& sizes) {
+  const auto number = [&](const Dim& dim) {
+    return dim.substitute([&](std::string_view size) { return std::optional<Dim>(sizes.at(std::string(size))); })
+        .value();
+  };
+  int64_t bytes = 0;
+  for (const PlannedCall& call : plan.calls) {
+    const Func& func = plan.workloads[static_cast<size_t>(call.workload)].func;
+    IntEnv ints;
+    for (size_t i = 0; i < call.sizes.size(); ++i) ints.set(func->int_params[i].var.get(), number(call.sizes[i]));
+    for (size_t p = 0; p < call.operands.size(); ++p) {
+      const Param& param = func->params[p];
+      const Storage& written = plan.storages[static_cast<size_t>(whole_of(plan, call.operands[p].storage))];
+      if (param.kind == ParamKind::kInput || written.kind != Storage::Kind::kState) continue;
+      int64_t count = param.buffer->dtype.element_bytes();
+      for (const Expr& extent : param.buffer->shape) count *= evaluate_int(extent, ints).value();
+      bytes += count;
+    }
+  }
+  return bytes;
+}
+
+// What a cache holds already is neither copied nor written again.
+TEST(Plan, AStepWritesItsNewRowsOnly) {
+  GraphMaker m;
+  const Dim batch = Dim::symbol("B", 1, 2), past = Dim::symbol("P", 0, 1024), steps = Dim::symbol("S", 1, 1024);
+  Value* cache = m.graph.add_input("past", {kF32, {batch, 2, past, 16}});
+  Value* x = m.graph.add_input("x", {kF32, {batch, 2, steps, 16}});
+  Attrs axis;
+  axis.set("axis", int64_t{2});
+  Value* present = m.node("Concat", {cache, m.node("Relu", {x})}, axis);
+  m.graph.add_output("present", present);
+  m.graph.add_output("y", m.node("MatMul", {x, m.node("Transpose", {present}, with_ints("perm", {0, 1, 3, 2}))}));
+  m.graph.add_state({.input = cache, .output = 0, .axis = 2, .capacity = {2, 2, 1024, 16}});
+  const Plan plan = planned(m);
+  for (const int64_t length : {0, 1, 17, 700})
+    for (const int64_t rows : {1, 5, 300})
+      EXPECT_EQ(state_bytes_written(plan, {{"B", 2}, {"P", length}, {"S", rows}}), 2 * 2 * rows * 16 * 4)
+          << length << " " << rows;
 }
 
 /// Says what it is told of workloads by the first dimension of their first parameter.

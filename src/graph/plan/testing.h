@@ -41,6 +41,17 @@ class PlanRunner {
     return results;
   }
 
+  /// Which of the graph's rules the inputs' sizes break, if any: then nothing may be run.
+  std::optional<std::string> broken_rule() const {
+    for (const SizeCheck& check : graph_.size_checks()) {
+      bool is_known = true;
+      check.value.for_each_symbol(
+          [&](const Dim& size) { is_known = is_known && sizes_.contains(std::string(size.symbol_name())); });
+      if (is_known && (check.is_zero ? number(check.value) != 0 : number(check.value) < 0)) return check.message;
+    }
+    return {};
+  }
+
  private:
   void set_places(const std::vector<ArenaPlace>& places) {
     for (const ArenaPlace& place : places) {

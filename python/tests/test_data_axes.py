@@ -1,0 +1,115 @@
+"""Axes, steps and scales that data decide, beside ONNX Runtime."""
+
+import tempfile
+import unittest
+
+import numpy
+from beside_onnxruntime import FLOAT, INT, Beside, compiled_and_reference, ints, node, random, value
+
+import fettle
+
+OPEN = [None, None, None]
+
+
+class DataAxes(Beside):
+    def test_reductions_keep_dims(self):
+        kinds = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceProd", "ReduceL2", "ReduceLogSumExp"]
+        self.check(
+            [node(kind, ["x", "axes"], [kind]) for kind in kinds],
+            [value("x", FLOAT, ["N", 3, 4]), value("axes", INT, ["K"])], [value(kind, FLOAT, OPEN) for kind in kinds],
+            {}, *({"x": random(5, 3, 4), "axes": ints(*axes)} for axes in [(0,), (1, -1), (2, 0, 1), (-2,), ()]),
+            opset=18,
+        )  # fmt: skip
+
+    def test_reductions_drop_dims(self):
+        kinds = ["ReduceSum", "ReduceMin", "ReduceSumSquare"]
+        self.check(
+            [node(kind, ["x", "axes"], [kind], keepdims=0) for kind in kinds],
+            [value("x", FLOAT, ["N", "M", 4]), value("axes", INT, [2])], [value(kind, FLOAT, [None]) for kind in kinds],
+            {}, *({"x": random(5, 3, 4), "axes": ints(*axes)} for axes in [(0, 1), (2, 0), (-1, -2)]), opset=18,
+        )  # fmt: skip
+
+    def test_sums_in_turn(self):
+        self.check(
+            [node("CumSum", ["x", "axis"], ["a"]), node("CumSum", ["x", "axis"], ["b"], exclusive=1, reverse=1)],
+            [value("x", FLOAT, ["N", 3, 4]), value("axis", INT, [])],
+            [value("a", FLOAT, ["N", 3, 4]), value("b", FLOAT, ["N", 3, 4])],
+            {}, *({"x": random(5, 3, 4), "axis": numpy.int64(axis)} for axis in (0, 1, 2, -1, -3)),
+        )  # fmt: skip
+
+    def test_pads_of_some_axes(self):
+        self.check(
+            [node("Pad", ["x", "pads", "", "axes"], ["y"], mode="reflect"), node("Pad", ["x", "pads", "v", "axes"], ["z"])],
+            [value("x", FLOAT, ["N", 3, 4]), value("pads", INT, [4]), value("axes", INT, [2])],
+            [value("y", FLOAT, OPEN), value("z", FLOAT, OPEN)], {"v": numpy.float32(7)},
+            {"x": random(5, 3, 4), "pads": ints(1, 2, 0, 1), "axes": ints(0, 2)},
+            {"x": random(5, 3, 4), "pads": ints(0, 3, 1, 2), "axes": ints(-2, 0)}, opset=18,
+        )  # fmt: skip
+
+    def test_slices_of_some_axes(self):
+        cases = [((0, 1), (2, 4), (0, 2)), ((-2, -1000), (1 << 62, 3), (-1, 1)), ((3, 0), (1, 1), (2, 0))]
+        self.check(
+            [node("Slice", ["x", "starts", "ends", "axes"], ["y"])],
+            [value("x", FLOAT, ["N", 6, 4]), *(value(name, INT, [2]) for name in ("starts", "ends", "axes"))],
+            [value("y", FLOAT, OPEN)], {},
+            *({"x": random(5, 6, 4), "starts": ints(*a), "ends": ints(*b), "axes": ints(*c)} for a, b, c in cases),
+        )  # fmt: skip
+
+    def test_slices_by_steps(self):
+        least, most = -(1 << 63), (1 << 63) - 1
+        cases = [
+            ((0, 0), (7, 4), (0, 2), (2, 3)), ((-1, 3), (least, 0), (1, 0), (-1, -2)), ((most, 1), (least, 2), (0, 1), (-3, 5)),
+            ((5, -1), (-1, -100), (0, 1), (least, -1)), ((1, 0), (most, most), (2, 0), (most, most)), ((2, 2), (2, 1), (0, 1), (1, 1)),
+        ]  # fmt: skip
+        self.check(
+            [node("Slice", ["x", "starts", "ends", "axes", "steps"], ["y"])],
+            [value("x", FLOAT, ["N", 6, 4]), *(value(name, INT, [2]) for name in ("starts", "ends", "axes", "steps"))],
+            [value("y", FLOAT, OPEN)], {},
+            *({"x": random(7, 6, 4), "starts": ints(*a), "ends": ints(*b), "axes": ints(*c), "steps": ints(*d)}
+              for a, b, c, d in cases),
+        )  # fmt: skip
+
+    def test_dims_of_one_come_and_go(self):
+        self.check(
+            [node("Unsqueeze", ["x", "axes"], ["y"]), node("Squeeze", ["y", "axes"], ["z"]), node("Relu", ["z"], ["w"])],
+            [value("x", FLOAT, ["N", 3]), value("axes", INT, [2])],
+            [value("y", FLOAT, [None] * 4), value("w", FLOAT, [None, None])], {},
+            *({"x": random(5, 3), "axes": ints(*axes)} for axes in [(0, 1), (3, 1), (-1, 0), (2, -4)]),
+        )  # fmt: skip
+
+    def test_axes_that_do_not_exist_are_an_error(self):
+        with tempfile.TemporaryDirectory() as folder:
+            compiled, _ = compiled_and_reference(
+                folder, [node("Squeeze", ["x", "axes"], ["y"])],
+                [value("x", FLOAT, ["N", "M", 3]), value("axes", INT, [1])], [value("y", FLOAT, [None, None])], {},
+            )  # fmt: skip
+            for wrong in [ints(3), ints(-4), ints(2), ints(1 << 40)]:
+                with self.assertRaises(fettle.Error) as raised:
+                    compiled.run(x=random(1, 1, 3), axes=wrong)
+                self.assertEqual(raised.exception.code, "E705")
+            self.assertEqual(compiled.run(x=random(1, 1, 3), axes=ints(-2))["y"].shape, (1, 3))
+
+    def test_resizing_by_scales(self):
+        for mode, where in [("nearest", "asymmetric"), ("linear", "half_pixel"), ("linear", "align_corners"), ("cubic", "half_pixel")]:
+            with self.subTest(mode=mode, where=where):
+                # Aligned corners are those of extents before they are rounded down, by ONNX; after, by ONNX Runtime.
+                odd = (1, 1, 1.5, 1.5) if where == "align_corners" else (1, 1, 0.7, 1.3)
+                scales = [(1, 1, 2, 0.5), odd, (1, 1, 1, 3)]
+                self.check(
+                    [node("Resize", ["x", "", "scales"], ["y"], mode=mode, coordinate_transformation_mode=where,
+                          nearest_mode="floor")],
+                    [value("x", FLOAT, ["N", 2, "H", "W"]), value("scales", FLOAT, [4])], [value("y", FLOAT, [None] * 4)], {},
+                    *({"x": random(1, 2, 10, 8), "scales": numpy.array(s, dtype=numpy.float32)} for s in scales),
+                )  # fmt: skip
+
+    def test_resizing_by_a_scale_that_f32_rounds(self):
+        self.check(
+            [node("Resize", ["x", "", "scales"], ["y"], mode="linear")],
+            [value("x", FLOAT, [1, 1, "H", "W"])], [value("y", FLOAT, [None] * 4)],
+            {"scales": numpy.array([1, 1, 0.7, 1.1], dtype=numpy.float32)},
+            *({"x": random(1, 1, height, 10)} for height in (10, 20, 7, 1)),
+        )  # fmt: skip
+
+
+if __name__ == "__main__":
+    unittest.main()
