@@ -215,6 +215,13 @@ Result<> resize_by_tables(ModelNode& node, const Form&) {
   return {};
 }
 
+// Of ONNX Runtime's form.
+Result<> channels_first(ModelNode& node, const Form&) {
+  if (node.attrs.get_int("channels_last", 0) != 0) return unsupported(node, "with channels_last=1");
+  node.attrs.erase("channels_last");
+  return {};
+}
+
 Result<> with_indices(ModelNode& node, const Form&) {
   if (node.outputs.size() > 1) node.op = "MaxPoolWithIndices";
   return {};
@@ -276,6 +283,7 @@ constexpr Rule kRules[] = {
     {"PRelu", 7, slope_of_channels},
     {"Pad", 2, paddings},
     {"Pow", 7, old_broadcast},
+    {"QLinearConv", kAlways, channels_first},
     {"RNN", 7, without_attribute<kOutputSequence>},
     {"RandomNormal", kAlways, random},
     {"RandomNormalLike", kAlways, random},
@@ -298,6 +306,11 @@ constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
     {"com.microsoft.Gelu", "Gelu"},
     {"com.microsoft.QuantizeLinear", "QuantizeLinear"},
     {"com.microsoft.DequantizeLinear", "DequantizeLinear"},
+    {"com.microsoft.GatherND", "GatherND"},
+    {"com.microsoft.QLinearConv", "QLinearConv"},
+    {"com.microsoft.Range", "Range"},
+    {"com.microsoft.TransposeMatMul", "com.microsoft.FusedMatMul"},
+    {"com.microsoft.Trilu", "Trilu"},
 };
 
 }  // namespace

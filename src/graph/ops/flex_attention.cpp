@@ -42,7 +42,8 @@ Tensors first_input(const Node& node, std::span<const te::Tensor> in) {
   return one(map_output(node, [&](const Indices& i) { return in[0](i); }));
 }
 
-// (q, k, v) → softmax(score_mod(q · kᵀ * scale)), changed by prob_mod, · v. Several heads of q may share one of k and v.
+// (q, k, v) → softmax(score_mod(q · kᵀ * scale)), changed by prob_mod, · v
+// Several heads of q may share one of k and v.
 Result<std::vector<Value*>> flex_attention(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_attributes(node, {"scale", "softmax_precision"}));
   for (size_t i = 0; i < 3; ++i) FETTLE_TRY_VOID(check_rank(node, i, 4, 4));
@@ -59,20 +60,8 @@ Result<std::vector<Value*>> flex_attention(Lowering& g, const Node& node) {
   const Shape &of_q = q->shape(), of_v = v->shape();
   FETTLE_TRY_VOID(check_type(node, k, "K", {dtype, {of_q[0], of_v[1], of_v[2], of_q[3]}}));
   FETTLE_TRY_VOID(check_type(node, v, "V", {dtype, {of_q[0], of_v[1], of_v[2], of_v[3]}}));
-  const Dim &heads = of_q[1], &shared = of_v[1];
-  if (!(heads == shared)) {
-    if (shared.max() < 1 || (shared.is_number() && !may_divide(shared.value(), heads)))
-      return bad_types(
-          node, fmt::format("{} heads of queries do not share {} of keys", heads.to_string(), shared.to_string()));
-    const Dim group = floordiv(heads, shared);
-    note_equal(node, group * shared, heads, "heads of queries in groups");
-    for (Value** x : {&k, &v}) {
-      const Shape shape = (*x)->shape();
-      const Shape repeated{shape[0], shared, group, shape[2], shape[3]};
-      Value* expanded = g("Expand", {g.unsqueeze(*x, {2})}, {{{"shape", dims_attr(repeated)}}});
-      *x = g.reshape(expanded, {shape[0], heads, shape[2], shape[3]});
-    }
-  }
+  FETTLE_TRY(k, repeated_heads(g, node, k, of_q[1]));
+  FETTLE_TRY(v, repeated_heads(g, node, v, of_q[1]));
   if (node.attrs.has("scale")) {
     q = g("Mul", {q, g.attribute("scale", 1, dtype)});
   } else if (of_q[3].is_number()) {
@@ -81,7 +70,7 @@ Result<std::vector<Value*>> flex_attention(Lowering& g, const Node& node) {
     Value* width = g("Gather", {g("Shape", {q}), g.constant(reshaped(int_list(std::vector<int64_t>{3}), {}))});
     q = g("Div", {q, g.cast(g("Sqrt", {g.cast(width, kF32)}), dtype)});
   }
-  Value* scores = g.cast(g("MatMul", {q, g.transpose(k, {0, 1, 3, 2})}), precision);
+  Value* scores = g.cast(g("MatMul", {q, swapped(g, k)}), precision);
   FETTLE_TRY(scores, modified(g, node, "score_mod", scores));
   Value* likely = g("Softmax", {scores}, {{{"axis", int64_t{-1}}}});
   FETTLE_TRY(likely, modified(g, node, "prob_mod", likely));

@@ -20,8 +20,8 @@ using Values = Result<std::vector<Value*>>;
 //
 // Element i of call c is a hash of key + c * kCallStep + i * kStep: SplitMix64 (Steele, Lea, Flood: Fast splittable
 // pseudorandom number generators, OOPSLA 2014, with the constants of Stafford's variant 13). An element depends on
-// nothing else, so threads, tiles and fusion change no number. Each of its rounds uses what comes in twice only; the ten
-// rounds of Philox, which are expressions too, would be a thousand times as large.
+// nothing else, so threads, tiles and fusion change no number. Its rounds use what comes in only twice: the ten rounds
+// of Philox, written out as an expression, would be a thousand times as large.
 
 constexpr uint64_t kStep = 0x9e3779b97f4a7c15, kCallStep = 0xd1342543de82ef95;
 
@@ -161,7 +161,8 @@ Values multinomial(Lowering& g, const Node& node) {
   return std::vector{g.reduce("ReduceSum", g.cast(below, dtype), {2}, false)};
 }
 
-// (x, ratio, whether the model is trained) → (y, what is kept): y = x / (1 - ratio) where a number is not below the ratio.
+// (x, ratio, whether the model is trained) → (y, what is kept)
+// y is x / (1 - ratio) where a number is not below the ratio, else 0.
 Values training_dropout(Lowering& g, const Node& node) {
   Value* x = node.inputs[0];
   if (!x->dtype().is_float()) return bad_types(node, "x is no floating-point number");
