@@ -2,16 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
+#include <variant>
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include "binding.h"
 #include "driver/open.h"
+#include "rt/tensor.h"
 #include "runtime/dtype.h"
 
 namespace fettle::python {
@@ -72,20 +76,33 @@ ModelStates outputs_to_inputs(const std::map<std::string, std::string>& given) {
   return states;
 }
 
-OpenSizes open_sizes(const std::map<std::string, std::map<std::string, int64_t>>& given) {
+/// By the size's name, then "min", "max", "multiple" or "tune_at".
+using SizesGiven = std::map<std::string, std::map<std::string, std::variant<int64_t, std::vector<int64_t>>>>;
+
+OpenSizes open_sizes(const SizesGiven& given) {
   OpenSizes sizes;
   for (const auto& [name, facts] : given) {
     SizeFacts& made = sizes[name];
-    for (const auto& [fact, value] : facts) {
+    for (const auto& [fact, values] : facts) {
+      if (fact == "tune_at") {
+        if (const auto* points = std::get_if<std::vector<int64_t>>(&values)) {
+          made.points = *points;
+        } else {
+          made.points = {std::get<int64_t>(values)};
+        }
+        if (std::ranges::any_of(made.points, [](int64_t point) { return point < 1; }))
+          raise(ErrorCode::E709, fact + " is too small", name);
+        continue;
+      }
       std::optional<int64_t>* place = fact == "min"        ? &made.min
                                       : fact == "max"      ? &made.max
                                       : fact == "multiple" ? &made.divisor
-                                      : fact == "tune_at"  ? &made.typical
                                                            : nullptr;
       if (!place)
         raise(ErrorCode::E709, fmt::format("a size has min, max, multiple and tune_at, but no \"{}\"", fact), name);
-      if (value < (fact == "multiple" || fact == "tune_at")) raise(ErrorCode::E709, fact + " is too small", name);
-      *place = value;
+      const auto* value = std::get_if<int64_t>(&values);
+      if (!value || *value < (fact == "multiple")) raise(ErrorCode::E709, fact + " is too small, or no number", name);
+      *place = *value;
     }
   }
   return sizes;
@@ -260,6 +277,19 @@ void bind_models(nb::module_& m) {
           "inputs", [](const PyModel& p) { return describe(p.model.inputs()); },
           "(name, dtype, shape) of each; an open extent is the text that it has in the model, or None.")
       .def_prop_ro("outputs", [](const PyModel& p) { return describe(p.model.outputs()); })
+      .def_prop_ro(
+          "structures",
+          [](const PyModel& p) {
+            const FettleModelInfo& info = p.model.info();
+            nb::list list;
+            for (int32_t i = 0; i < info.n_structures; ++i) {
+              const FettleStructure& made = *rt::nth(info.structures, i);
+              list.append(nb::make_tuple(std::string(made.name), std::string(made.type), made.is_output != 0,
+                                         made.first_tensor, made.n_tensors));
+            }
+            return list;
+          },
+          "(name, type, whether an output, first tensor, number of tensors) of each that is no tensor.")
       .def("_run", &run_model)
       .def("_context", [](const PyModel& p) {
         return std::unique_ptr<PyModelContext>(new PyModelContext{take(p.model.make_context()), {}, {}, {}});
@@ -267,8 +297,7 @@ void bind_models(nb::module_& m) {
   m.def(
       "_open_model",
       [](const std::string& path, const InputShapes& shapes, int threads, const std::string& database,
-         const std::map<std::string, std::map<std::string, int64_t>>& sizes,
-         const std::map<std::string, std::string>& states) {
+         const SizesGiven& sizes, const std::map<std::string, std::string>& states) {
         on_owner_thread();
         if (threads < 0 || threads > 1024) raise(ErrorCode::E709, "threads are 0 … 1024");
         return std::unique_ptr<PyModel>(new PyModel{take(open_model(path, {.threads = threads,

@@ -50,14 +50,35 @@ def compiled_and_reference(folder, nodes, inputs, outputs, constants, shapes=Non
     return fettle.Model(path, shapes=shapes), reference_of(path)
 
 
+def as_given(data):
+    """Arrays; lists, dicts and None as they are."""
+    if isinstance(data, list):
+        return [as_given(element) for element in data]
+    return data if data is None or isinstance(data, dict) else numpy.array(data)
+
+
 class Beside(unittest.TestCase):
+    def assert_same(self, made, want):
+        """Arrays of one shape, lists of such, dicts, None."""
+        if isinstance(want, list):
+            self.assertEqual(len(made), len(want))
+            for got, wanted in zip(made, want):
+                self.assert_same(got, wanted)
+        elif isinstance(want, dict):
+            self.assertEqual(list(made), list(want))
+            numpy.testing.assert_allclose(list(made.values()), list(want.values()), rtol=1e-5, atol=1e-6)
+        elif want is None:
+            self.assertIsNone(made)
+        else:
+            self.assertEqual(made.shape, want.shape)
+            numpy.testing.assert_allclose(made, want, rtol=1e-5, atol=1e-6)
+
     def check(self, nodes, inputs, outputs, constants, *feeds, opset=17):
         with tempfile.TemporaryDirectory() as folder:
             compiled, reference = compiled_and_reference(folder, nodes, inputs, outputs, constants, opset=opset)
             for given in feeds:
-                given = {name: numpy.array(data) for name, data in given.items()}
+                given = {name: as_given(data) for name, data in given.items()}
                 expected = reference.run(None, given)
                 made = compiled.run(**given)
                 for output, want in zip(outputs, expected):
-                    self.assertEqual(made[output.name].shape, want.shape)
-                    numpy.testing.assert_allclose(made[output.name], want, rtol=1e-5, atol=1e-6)
+                    self.assert_same(made[output.name], want)

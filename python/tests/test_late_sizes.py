@@ -296,6 +296,23 @@ class LateSizes(Beside):
               for n, m, k in [(2, 3, 2), (0, 2, 1), (3, 0, 4), (1, 4, 3)]],
         )  # fmt: skip
 
+    def test_two_numbers_of_data_must_agree_where_they_meet(self):
+        nodes = [
+            node("Range", ["zero", "n", "one"], ["a"]), node("Range", ["zero", "m", "one"], ["b"]),
+            node("Add", ["a", "b"], ["y"]),
+        ]  # fmt: skip
+        with tempfile.TemporaryDirectory() as folder:
+            path = saved(
+                folder, nodes, [value("n", INT, []), value("m", INT, [])], [value("y", INT, [None])],
+                {"zero": numpy.int64(0), "one": numpy.int64(1)},
+            )  # fmt: skip
+            model = fettle.Model(path)
+            given = {"n": numpy.int64(3), "m": numpy.int64(3)}
+            numpy.testing.assert_array_equal(model.run(**given)["y"], ints(0, 2, 4))
+            for m in (5, 2, 0):
+                with self.assertRaisesRegex(fettle.Error, "Add"):
+                    model.run(n=numpy.int64(3), m=numpy.int64(m))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -101,13 +102,17 @@ void add_sizes(App* app, OpenSizes* sizes) {
          [sizes](const std::string& text) -> std::string {
            std::string name, value;
            std::vector<int64_t> dims;
-           if (!parse_assignment(text, &name, &value) || !parse_dims(value, &dims) || dims.size() != 1 || dims[0] < 1)
-             return "'" + text + "' is not of the form SIZE=N";
-           (*sizes)[name].typical = dims[0];
+           if (!parse_assignment(text, &name, &value) || !parse_dims(value, &dims) ||
+               std::ranges::any_of(dims, [](int64_t dim) { return dim < 1; }))
+             return "'" + text + "' is not of the form SIZE=N,...";
+           std::ranges::sort(dims);
+           dims.erase(std::unique(dims.begin(), dims.end()), dims.end());
+           (*sizes)[name].points = std::move(dims);
            return "";
          },
-         "the value of an open size that kernels are made, and tuned, for; may be repeated")
-      ->type_name("SIZE=N")
+         "values of an open size that kernels are made, and tuned, for: of several, each for sizes about it; may be "
+         "repeated")
+      ->type_name("SIZE=N,...")
       ->one_at_a_time();
 }
 

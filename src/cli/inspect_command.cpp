@@ -46,6 +46,21 @@ Report describe_library(const FettleModelInfo& info) {
     kernels.push_back({{"name", info.kernel_names[i]}, {"nodes", origins_json(info.kernel_origins[i])}});
   nlohmann::json states = nlohmann::json::array();
   for (int32_t i = 0; i < info.n_states; ++i) states.push_back(tensors(rt::nth(info.states, i)->tensor, 1)[0]);
+  nlohmann::json structures = nlohmann::json::array();
+  std::string structures_text;
+  for (int32_t i = 0; i < info.n_structures; ++i) {
+    const FettleStructure& made = *rt::nth(info.structures, i);
+    nlohmann::json parts = nlohmann::json::array();
+    std::string names;
+    for (int32_t k = made.first_tensor; k < made.first_tensor + made.n_tensors; ++k) {
+      const char* name = rt::nth(made.is_output ? info.outputs : info.inputs, k)->name;
+      parts.push_back(name);
+      names += (names.empty() ? "" : ", ") + std::string(name);
+    }
+    const char* where = made.is_output ? "output" : "input";
+    structures.push_back({{"name", made.name}, {"type", made.type}, {"is", where}, {"tensors", parts}});
+    structures_text += fmt::format("{:<7} {} {}: {}\n", where, made.name, made.type, names);
+  }
   report.json = {{"name", info.name},
                  {"compiler", info.compiler},
                  {"target", info.target_cpu},
@@ -56,6 +71,7 @@ Report describe_library(const FettleModelInfo& info) {
                  {"inputs", tensors(info.inputs, info.n_inputs)},
                  {"outputs", tensors(info.outputs, info.n_outputs)},
                  {"states", states},
+                 {"structures", structures},
                  {"kernels", kernels}};
   report.text = fmt::format("{}, compiled by {} for {} and {} threads\n", info.name, info.compiler, info.target_cpu,
                             info.default_threads);
@@ -65,6 +81,7 @@ Report describe_library(const FettleModelInfo& info) {
   for (int32_t i = 0; i < info.n_inputs; ++i) add("input", *rt::nth(info.inputs, i));
   for (int32_t i = 0; i < info.n_outputs; ++i) add("output", *rt::nth(info.outputs, i));
   for (int32_t i = 0; i < info.n_states; ++i) add("state", *rt::nth(info.states, i)->tensor);
+  report.text += structures_text;
   report.text += fmt::format("{} kernels, {:.1f} MB of constants, {:.1f} MB of working memory\n", info.n_kernels,
                              static_cast<double>(constant_bytes) * 1e-6, static_cast<double>(info.arena_bytes) * 1e-6);
   for (int32_t i = 0; i < info.n_kernels; ++i) {

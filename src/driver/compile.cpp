@@ -152,6 +152,8 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
     artefact.states.push_back(
         {{kept.input->name, dtype, kept.capacity, {}}, static_cast<int32_t>(input), kept.output, kept.axis});
   }
+  for (const GraphStructure& made : graph.structures())
+    artefact.structures.push_back({made.name, made.type, made.is_output, made.first, made.count});
   state->constants = built.constants;
   for (const ConstantBytes& constant : state->constants)
     artefact.constants.push_back(
@@ -169,6 +171,11 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
     for (size_t i = 0; i < params.size(); ++i)
       made.buffers.push_back(argument_address(plan, call, params[i].source, planned.constants.of_call[c][i]));
     made.sizes = call.sizes;
+    for (const PlannedClass& of : planned.classes) {
+      if (of.workload != call.workload) continue;
+      const SizeClass& sizes = planned.size_class(of);
+      made.classes.push_back({sizes.param, sizes.most, built.kernels[of.request].entry});
+    }
     calls.push_back(std::move(made));
     artefact.kernel_names.push_back(call.name);
     artefact.kernel_origins.push_back(one_a_line(call.provenance));
@@ -262,6 +269,7 @@ struct LoadedModel {
   std::optional<JitModule> code;
   std::vector<FettleTensor> inputs, outputs, constants, state_tensors;
   std::vector<FettleState> states;
+  std::vector<FettleStructure> structures;
   std::vector<FettleStage> stages;
   std::vector<std::vector<const char*>> axis_names;
   std::vector<const char*> kernel_names, kernel_origins, size_errors;
@@ -313,6 +321,9 @@ Result<std::shared_ptr<const FettleModelInfo>> CompiledModel::load() const {
     loaded->states.push_back(
         {sizeof(FettleState), state.input, state.output, state.length_axis, &loaded->state_tensors[i]});
   }
+  for (const ArtefactStructure& made : artefact.structures)
+    loaded->structures.push_back({sizeof(FettleStructure), made.is_output ? 1 : 0, made.first_tensor, made.n_tensors,
+                                  made.name.c_str(), made.type.c_str()});
   loaded->kernel_names = pointers(artefact.kernel_names);
   loaded->kernel_origins = pointers(artefact.kernel_origins);
   loaded->size_errors = pointers(artefact.size_errors);
@@ -345,6 +356,8 @@ Result<std::shared_ptr<const FettleModelInfo>> CompiledModel::load() const {
   for (const ArtefactStage& stage : artefact.stages)
     loaded->stages.push_back(
         {reinterpret_cast<FettleKernel>(loaded->code->lookup(stage.resize)), stage.arena_bytes_at, stage.keeps});
+  info.structures = loaded->structures.data();
+  info.n_structures = count(loaded->structures);
   info.stages = loaded->stages.data();
   info.n_stages = count(loaded->stages);
   info.output_stages = artefact.output_stages.data();

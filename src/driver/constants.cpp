@@ -236,9 +236,9 @@ Result<> share_packings(const Plan& plan, const std::vector<KernelRequest>& requ
   Contents contents;
   KnownPackings known(plan, contents);
   const auto shared_target = std::make_shared<const Target>(target);
-  for (size_t w = 0; w < schedules.size(); ++w)
+  for (size_t w = 0; w < plan.workloads.size(); ++w)
     if (settled[w]) known.add(w, schedules[w]);
-  for (size_t w = 0; w < schedules.size(); ++w) {
+  for (size_t w = 0; w < plan.workloads.size(); ++w) {
     if (settled[w]) continue;
     std::set<int> excess = known.excess(w, schedules[w]);
     if (!excess.empty()) {

@@ -279,7 +279,9 @@ Graph Graph::clone() const {
   }
   for (const GraphOutput& output : outputs_) copy.add_output(output.name, of(output.value));
   copy.size_checks_ = size_checks_;
+  copy.size_classes_ = size_classes_;
   copy.size_names_ = size_names_;
+  copy.structures_ = structures_;
   for (GraphState state : states_) {
     state.input = values.at(state.input);
     copy.states_.push_back(std::move(state));
@@ -293,6 +295,8 @@ void Graph::replace_sizes(const std::function<Dim(const Dim&)>& replaced) {
     const bool holds = check.is_zero ? check.value == Dim(0) : check.value.min() >= 0;
     if (!holds) add_size_check(std::move(check));
   }
+  for (SizeClasses& classes : size_classes_) classes.size = replaced(classes.size);
+  std::erase_if(size_classes_, [](const SizeClasses& classes) { return classes.size.symbol_name().empty(); });
 }
 
 std::string Graph::unique_size_name(const std::string& name) {

@@ -34,7 +34,8 @@ struct Value {
   std::string name;                        // unique in its graph
   std::optional<TensorType> type;          // unknown until shapes are inferred
   std::optional<ConstantTensor> constant;  // the content, where it is known before the model runs
-  /// The elements of a small integer tensor (rank 0 or 1) that is not fully constant: shape arithmetic over symbols.
+  /// The elements of a small integer tensor that is not fully constant, of rank 2 at most, row by row: shape arithmetic
+  /// over symbols.
   std::optional<std::vector<Dim>> content;
   Node* producer = nullptr;  // null for inputs and constants
   int producer_output = 0;   // index among the producer's outputs
@@ -125,6 +126,21 @@ struct GraphState {
   std::vector<int64_t> capacity;
 };
 
+/// Values of a size, ascending, for which kernels are made: each for the sizes about it, the last also for all above.
+struct SizeClasses {
+  Dim size;
+  std::vector<int64_t> points;
+};
+
+/// An input or output of the model that is no tensor (docs/structures.md): the graph's that it is made of lie side by
+/// side, from `first` on.
+struct GraphStructure {
+  std::string name;
+  std::string type;  // as ONNX writes it: "seq(tensor(float))"
+  bool is_output = false;
+  int first = 0, count = 0;
+};
+
 struct GraphOutput {
   std::string name;  // the model's name for it, which survives passes
   Value* value = nullptr;
@@ -143,13 +159,17 @@ class Graph {
   const std::vector<SizeCheck>& size_checks() const { return size_checks_; }
   const std::vector<GraphState>& states() const { return states_; }
   void add_state(GraphState state) { states_.push_back(std::move(state)); }
+  const std::vector<SizeClasses>& size_classes() const { return size_classes_; }
+  void add_size_classes(SizeClasses classes) { size_classes_.push_back(std::move(classes)); }
+  const std::vector<GraphStructure>& structures() const { return structures_; }
+  void add_structure(GraphStructure structure) { structures_.push_back(std::move(structure)); }
   /// Of equal values one is kept.
   void add_size_check(SizeCheck check);
   void set_size_checks(std::vector<SizeCheck> checks) { size_checks_ = std::move(checks); }
   /// `name`, or with a suffix where a size is called so.
   std::string unique_size_name(const std::string& name);
   const std::set<std::string>& size_names() const { return size_names_; }
-  /// Rules over other sizes; those that hold for all sizes go.
+  /// Rules and classes over other sizes; rules that hold for all sizes go, and classes of what is no size any more.
   void replace_sizes(const std::function<Dim(const Dim&)>& replaced);
   const std::vector<Value*>& inputs() const { return inputs_; }
   const std::vector<GraphOutput>& outputs() const { return outputs_; }
@@ -171,6 +191,8 @@ class Graph {
   void add_output(std::string name, Value* value);
 
   void set_input(Node* node, size_t i, Value* value);
+  /// Output i is another value, under the same name.
+  void set_output(size_t i, Value* value) { outputs_[i].value = value; }
   /// Puts these inputs behind all others, in this order.
   void order_last_inputs(const std::vector<Value*>& last);
   /// An input of the graph that nothing uses; those behind it move up.
@@ -201,6 +223,8 @@ class Graph {
   std::string name_;
   std::vector<SizeCheck> size_checks_;
   std::vector<GraphState> states_;
+  std::vector<SizeClasses> size_classes_;
+  std::vector<GraphStructure> structures_;
   std::set<std::string> size_names_;  // given by unique_size_name
   std::vector<Value*> inputs_;
   std::vector<GraphOutput> outputs_;

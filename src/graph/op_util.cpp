@@ -144,7 +144,7 @@ std::optional<std::vector<Dim>> content_of(const Value& value) {
   if (!value.is_constant()) return value.content;
   constexpr int64_t kMaxContent = 4096;
   const DType dtype = value.constant->dtype;
-  if (!(dtype.is_int() || dtype.is_bool()) || value.constant->shape.size() > 1 ||
+  if (!(dtype.is_int() || dtype.is_bool()) || value.constant->shape.size() > kMaxContentRank ||
       value.constant->n_elems() > kMaxContent)
     return std::nullopt;
   const auto numbers = to_ints(*value.constant);

@@ -129,7 +129,8 @@ class BodyCheckScope {
   Dim before_;
 };
 
-/// The elements of a small integer tensor, where they are known; symbols among them.
+inline constexpr size_t kMaxContentRank = 2;
+/// The elements of a small integer tensor, where they are known; symbols among them. Of two axes: row by row.
 std::optional<std::vector<Dim>> content_of(const Value& value);
 /// Nothing where there is neither. E604 the input's content is not known.
 Result<std::optional<std::vector<int64_t>>> ints_param(const Node& node, size_t input, std::string_view attr);

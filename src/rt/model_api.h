@@ -130,6 +130,23 @@ typedef struct FettleState {
   const FettleTensor* tensor; /* name and type; the shape is the most it can hold */
 } FettleState;
 
+/* An input or output that is no tensor: a sequence, an optional or a map. It is made of tensors that lie side by side
+ * among the model's inputs or outputs:
+ *   tensor(T)              X itself
+ *   seq(tensor(T))         X.data T[total], the elements one after the other; X.dims i64[n, rank], the extents of each,
+ *                          -1 behind those of an element of lower rank
+ *   map(K, V)              X.keys K[n], X.values V[n]
+ *   seq(map(K, V))         X.keys K[n, k], X.values V[n, k]
+ *   optional(...)          X.present bool[], then those of what it may hold; nobody reads these where it is false */
+typedef struct FettleStructure {
+  uint32_t struct_bytes; /* sizeof(FettleStructure) */
+  int32_t is_output;     /* 1: the tensors are outputs, else inputs */
+  int32_t first_tensor;  /* the first of them */
+  int32_t n_tensors;
+  const char* name; /* "X", as the model file has it */
+  const char* type; /* as ONNX writes it: "seq(tensor(float))" */
+} FettleStructure;
+
 /* Sizes that come to be known while a call runs, and what they need. For compiled code (rt/abi.h). */
 typedef struct FettleStage {
   int32_t (*resize)(FettleContext* context, void** buffers, const int64_t* ints); /* fills its entries of the table */
@@ -190,7 +207,8 @@ struct FettleModelInfo {
   const FettleStage* stages;    /* n_stages of them */
   const int32_t* output_stages; /* of each output: the stage, counted from 1, that tells its size; 0: known before */
   int32_t n_stages;
-  int32_t reserved_too;
+  int32_t n_structures;
+  const FettleStructure* structures; /* those inputs and outputs that are no tensors */
 };
 
 #define FETTLE_MAGIC 0x4c545446u /* "FTTL" */

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 
@@ -45,7 +46,8 @@ Result<std::shared_ptr<const FettleModelInfo>> load_library(const fs::path& path
                 fmt::format("its interface has version {}, this Fettle's is {}", info->abi_version, FETTLE_ABI_VERSION),
                 path.string());
   }
-  if (info->struct_bytes < sizeof(FettleModelInfo))
+  // What came at its end later is not asked for where n_structures, which was zero before, is zero.
+  if (info->struct_bytes < offsetof(FettleModelInfo, structures))
     return fail(ErrorCode::E706, "its description is shorter than that of any Fettle", path.string());
   char missing[32];
   if (fettle_cpu_check(info->target_features, missing, sizeof missing) != 0) {

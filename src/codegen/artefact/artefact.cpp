@@ -68,6 +68,7 @@ class Describer {
     info.n_sizes = artefact_.n_sizes;
     info.n_size_errors = static_cast<int32_t>(artefact_.size_errors.size());
     info.n_stages = static_cast<int32_t>(artefact_.stages.size());
+    info.n_structures = static_cast<int32_t>(artefact_.structures.size());
     info.default_threads = artefact_.default_threads;
     info.arena_bytes = artefact_.arena_bytes;
     const uint64_t at = add_table(&info, sizeof info);
@@ -81,6 +82,7 @@ class Describer {
     point_to_table(at + offsetof(FettleModelInfo, kernel_names), add_strings(artefact_.kernel_names));
     point_to_table(at + offsetof(FettleModelInfo, kernel_origins), add_strings(artefact_.kernel_origins));
     point_to_table(at + offsetof(FettleModelInfo, states), add_states());
+    point_to_table(at + offsetof(FettleModelInfo, structures), add_structures());
     point_to_table(at + offsetof(FettleModelInfo, constants), add_constants());
     point_to_table(at + offsetof(FettleModelInfo, size_errors), add_strings(artefact_.size_errors));
     object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, entry), artefact_.entry);
@@ -147,6 +149,19 @@ class Describer {
       point_to_table(at + i * sizeof(FettleState) + offsetof(FettleState, tensor), first + i * sizeof(FettleTensor));
     return at;
   }
+  uint64_t add_structures() {
+    std::vector<FettleStructure> structures;
+    for (const ArtefactStructure& made : artefact_.structures)
+      structures.push_back(
+          {sizeof(FettleStructure), made.is_output ? 1 : 0, made.first_tensor, made.n_tensors, nullptr, nullptr});
+    const uint64_t at = add_table(structures.data(), structures.size() * sizeof(FettleStructure));
+    for (size_t i = 0; i < structures.size(); ++i) {
+      const uint64_t one = at + i * sizeof(FettleStructure);
+      point_to_string(one + offsetof(FettleStructure, name), artefact_.structures[i].name);
+      point_to_string(one + offsetof(FettleStructure, type), artefact_.structures[i].type);
+    }
+    return at;
+  }
   uint64_t add_stages() {
     std::vector<FettleStage> stages;
     for (const ArtefactStage& stage : artefact_.stages) stages.push_back({nullptr, stage.arena_bytes_at, stage.keeps});
@@ -204,7 +219,7 @@ std::string needed_features(std::string_view llvm_features) {
 
 namespace {
 
-/// What is wrong with what is said of sizes and states; null: nothing.
+/// What is wrong with what is said of sizes, states and structures; null: nothing.
 const char* wrong_sizes(const Artefact& artefact) {
   const auto is_open = [](const ArtefactTensor& tensor) { return std::ranges::count(tensor.shape, -1) > 0; };
   if ((artefact.n_sizes > 0) != !artefact.resize.empty()) return "sizes are open, but nothing computes them";
@@ -233,6 +248,11 @@ const char* wrong_sizes(const Artefact& artefact) {
     if (!has(artefact.inputs, state.input) || !has(artefact.outputs, state.output) || is_open(state.tensor) ||
         state.length_axis >= static_cast<int32_t>(state.tensor.shape.size()))
       return "a state does not fit the input and the output that it stands for";
+  }
+  for (const ArtefactStructure& made : artefact.structures) {
+    const auto n_tensors = static_cast<int64_t>((made.is_output ? artefact.outputs : artefact.inputs).size());
+    if (made.first_tensor < 0 || made.n_tensors < 1 || made.first_tensor > n_tensors - made.n_tensors)
+      return "a structure's tensors are not among the model's";
   }
   return nullptr;
 }

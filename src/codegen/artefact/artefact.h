@@ -26,6 +26,13 @@ struct ArtefactState {
   int32_t input = 0, output = 0, length_axis = -1;
 };
 
+/// FettleStructure.
+struct ArtefactStructure {
+  std::string name, type;
+  bool is_output = false;
+  int32_t first_tensor = 0, n_tensors = 0;
+};
+
 /// FettleStage, by the symbol of its function.
 struct ArtefactStage {
   std::string resize;
@@ -48,6 +55,7 @@ struct Artefact {
   std::vector<ArtefactTensor> inputs;
   std::vector<ArtefactTensor> outputs;
   std::vector<ArtefactState> states;
+  std::vector<ArtefactStructure> structures;
   std::vector<ArtefactConstant> constants;
   std::vector<std::string> kernel_names;      // by the index that the host program gives to fettle_call_kernel
   std::vector<std::string> kernel_origins;    // of each: the nodes that it does the work of, one a line

@@ -80,6 +80,10 @@ Result<std::string> artefact_header(const Artefact& artefact) {
   std::string text = fmt::format("/* The compiled model '{}'. Written by {}.\n *\n", in_comment(artefact.name),
                                  in_comment(artefact.compiler));
   text += list("inputs", artefact.inputs) + list("outputs", artefact.outputs);
+  for (const ArtefactStructure& made : artefact.structures)
+    text +=
+        fmt::format(" *   {}  {}  {}[{}] to [{}]\n", in_comment(made.name), in_comment(made.type),
+                    made.is_output ? "outputs" : "inputs", made.first_tensor, made.first_tensor + made.n_tensors - 1);
   text += " */\n\n";
   text += model_api_text;
   text += "\n";

@@ -389,6 +389,21 @@ TEST_F(ArtefactTest, StatesAreDescribed) {
             "a state does not fit the input and the output that it stands for");
 }
 
+TEST_F(ArtefactTest, StructuresAreDescribed) {
+  Artefact artefact = doubler();
+  artefact.structures = {{"list", "seq(tensor(float))", true, 0, 1}};
+  ASSERT_TRUE(write_artefact(artefact, folder / "model.so"));
+  const Loaded loaded(folder / "model.so");
+  ASSERT_EQ(loaded.info->n_structures, 1);
+  EXPECT_STREQ(loaded.info->structures[0].name, "list");
+  EXPECT_STREQ(loaded.info->structures[0].type, "seq(tensor(float))");
+  EXPECT_EQ(loaded.info->structures[0].is_output, 1);
+  EXPECT_EQ(loaded.info->structures[0].n_tensors, 1);
+  artefact.structures[0].first_tensor = 1;
+  EXPECT_EQ(write_artefact(artefact, folder / "model.so").error().message,
+            "a structure's tensors are not among the model's");
+}
+
 TEST(NeededFeatures, AreThoseThatCompilersChoose) {
   EXPECT_EQ(needed_features("+avx2,+clzero,-avx512f,+fma"), "avx2,fma");
   EXPECT_EQ(needed_features("+64bit,+avx512bf16"), "avx512bf16");

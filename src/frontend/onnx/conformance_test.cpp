@@ -3,6 +3,8 @@
 // conformance_fixed.txt those of them that must not with all sizes open.
 
 #include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -18,6 +20,7 @@
 
 #include "frontend/onnx/import.h"
 #include "frontend/onnx/normalize.h"
+#include "frontend/onnx/structures.h"
 #include "frontend/onnx/tensor_reader.h"
 #include "graph/late_sizes.h"
 #include "graph/op.h"
@@ -69,6 +72,96 @@ std::optional<ConstantTensor> read_value(const fs::path& path, onnx_reader::Exte
   auto tensor = onnx_reader::read_tensor(*proto, proto, files);
   if (!tensor) return std::nullopt;
   return std::move(*tensor);
+}
+
+using onnx_reader::StructureKind;
+using Elements = std::vector<ConstantTensor>;
+
+/// A sequence, an optional of one, or an optional tensor, as the model's type says.
+struct StructureValue {
+  StructureKind kind;
+  bool is_present = true;
+  Elements elements;
+};
+
+// Fields of a SequenceProto or an OptionalProto (onnx-data.proto).
+constexpr int kTensorField = 3, kSequenceField = 5;
+
+/// The bytes of each field of this number, in a message whose fields they are.
+std::vector<std::string> fields(const std::string& message, int number) {
+  using google::protobuf::internal::WireFormatLite;
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(message.data()),
+                                            static_cast<int>(message.size()));
+  std::vector<std::string> found;
+  while (const uint32_t tag = in.ReadTag()) {
+    if (WireFormatLite::GetTagFieldNumber(tag) != number) {
+      if (!WireFormatLite::SkipField(&in, tag)) return found;
+      continue;
+    }
+    uint32_t size = 0;
+    if (!in.ReadVarint32(&size) || !in.ReadString(&found.emplace_back(), static_cast<int>(size))) return found;
+  }
+  return found;
+}
+
+/// Nothing where it is of another kind, or cannot be read.
+std::optional<StructureValue> read_structure(const fs::path& path, const onnx::TypeProto& type,
+                                             onnx_reader::ExternalFiles& files) {
+  const auto kind = onnx_reader::kind_of(type, "");
+  if (!kind || (kind->content != StructureKind::kSequence && kind->content != StructureKind::kTensor)) return {};
+  StructureValue value{*kind, true, {}};
+  const std::string bytes = read_file(path);
+  std::vector<std::string> tensors = fields(bytes, kTensorField);
+  if (kind->is_optional) {
+    const std::vector<std::string> sequences = fields(bytes, kSequenceField);
+    value.is_present = !tensors.empty() || !sequences.empty();
+    if (!sequences.empty()) tensors = fields(sequences[0], kTensorField);
+  }
+  for (const std::string& tensor : tensors) {
+    const auto proto = std::make_shared<onnx::TensorProto>();
+    if (!proto->ParseFromString(tensor)) return {};
+    auto read = onnx_reader::read_tensor(*proto, proto, files);
+    if (!read) return {};
+    value.elements.push_back(std::move(*read));
+  }
+  return value;
+}
+
+/// As the tensors that the graph's inputs are (docs/structures.md).
+std::vector<ConstantTensor> tensors_of(const StructureValue& value, std::span<Value* const> inputs) {
+  std::vector<ConstantTensor> tensors;
+  const auto zeros = [](const TensorType& type) {
+    std::vector<int64_t> shape;
+    for (const Dim& dim : type.shape) shape.push_back(dim.is_number() ? dim.value() : 0);
+    return std::move(*make_tensor(type.dtype, shape)).finish();
+  };
+  if (value.kind.is_optional) tensors.push_back(scalar(value.is_present ? 1 : 0, kBool));
+  if (!value.is_present) {
+    for (const Value* input : inputs.subspan(1)) tensors.push_back(zeros(*input->type));
+  } else if (value.kind.content == StructureKind::kTensor) {
+    tensors.push_back(value.elements[0]);
+  } else {
+    const Value &data = *inputs[inputs.size() - 2], &dims = *inputs.back();
+    size_t rank = dims.shape()[1].is_number() ? static_cast<size_t>(dims.shape()[1].value()) : 0;
+    int64_t total = 0;
+    for (const ConstantTensor& element : value.elements) {
+      rank = std::max(rank, element.shape.size());
+      total += element.n_elems();
+    }
+    TensorBuilder all = *make_tensor(data.dtype(), std::vector<int64_t>{total});
+    TensorBuilder extents =
+        *make_tensor(kI64, std::vector<int64_t>{std::ssize(value.elements), static_cast<int64_t>(rank)});
+    size_t at = 0, next = 0;
+    for (const ConstantTensor& element : value.elements) {
+      std::memcpy(all.bytes.get() + at, element.data(), static_cast<size_t>(element.size_bytes));
+      at += static_cast<size_t>(element.size_bytes);
+      for (size_t d = 0; d < rank; ++d)
+        extents.elems<int64_t>()[next++] = d < element.shape.size() ? element.shape[d] : -1;
+    }
+    tensors.push_back(std::move(all).finish());
+    tensors.push_back(std::move(extents).finish());
+  }
+  return tensors;
 }
 
 // steps: by how much a whole number may differ.
@@ -148,6 +241,31 @@ std::string compare_random(const std::string& name, const Tensors& in, const Ten
   return name.find("dropout") == std::string::npos ? compare_bernoulli(in, got) : compare_dropout(in, got);
 }
 
+// What the graph's outputs, from `first` on, are of this value; what is different.
+std::string compare_structure(const std::vector<const ConstantTensor*>& outputs, const StructureValue& want,
+                              int64_t steps) {
+  size_t next = 0;
+  if (want.kind.is_optional && (outputs[next++]->int_at(0) != 0) != want.is_present)
+    return want.is_present ? "nothing instead of something" : "something instead of nothing";
+  if (!want.is_present) return {};
+  if (want.kind.content == StructureKind::kTensor) return compare(*outputs[next], want.elements[0], steps);
+  const ConstantTensor &data = *outputs[next], &dims = *outputs[next + 1];
+  if (dims.shape[0] != std::ssize(want.elements))
+    return fmt::format("{} elements instead of {}", dims.shape[0], want.elements.size());
+  int64_t begin = 0;
+  for (int64_t i = 0; i < dims.shape[0]; ++i) {
+    std::vector<int64_t> shape;
+    for (int64_t d = 0; d < dims.shape[1]; ++d)
+      if (const int64_t extent = dims.int_at(i * dims.shape[1] + d); extent >= 0) shape.push_back(extent);
+    TensorBuilder got = *make_tensor(data.dtype, shape);
+    std::memcpy(got.bytes.get(), data.bytes.get() + begin, static_cast<size_t>(got.size_bytes));
+    begin += got.size_bytes;
+    const std::string difference = compare(std::move(got).finish(), want.elements[static_cast<size_t>(i)], steps);
+    if (!difference.empty()) return fmt::format("element {}: {}", i, difference);
+  }
+  return {};
+}
+
 // Inputs that must be known when a model is compiled become initializers.
 bool is_parameter(const onnx::ModelProto& model, const std::string& name) {
   for (const auto& node : model.graph().node()) {
@@ -187,7 +305,7 @@ void open_sizes(Graph& graph, const std::set<std::string>& fixed) {
 Result<std::map<std::string, ConstantTensor>> outputs_of(const Graph& graph,
                                                          const std::map<std::string, ConstantTensor>& inputs,
                                                          Sizes sizes) {
-  const auto is_defined = [](const Node* node) { return !defined_sizes(*node).empty(); };
+  const auto is_defined = [](const Node* node) { return is_size_definition(*node) || !defined_sizes(*node).empty(); };
   if (sizes == Sizes::kFixed && std::ranges::none_of(graph.nodes(), is_defined))
     return evaluate(graph, inputs, interpreter_executor());
   FETTLE_TRY_VOID(require_sizes(graph));
@@ -217,6 +335,7 @@ Outcome run_case(const fs::path& folder, Sizes sizes, const std::set<std::string
       if (std::ranges::any_of(model.graph().initializer(), [&](const auto& made) { return made.name() == name; }))
         continue;
       const fs::path file = data / fmt::format("input_{}.pb", n_files++);
+      if (!input.type().has_tensor_type()) continue;  // read when the graph is known
       auto tensor = read_value(file, files);
       if (!tensor) return {Outcome::kUnsupported, "an input that is no tensor of a known type"};
       given.push_back(*tensor);
@@ -236,8 +355,23 @@ Outcome run_case(const fs::path& folder, Sizes sizes, const std::set<std::string
       const bool known = graph.error().code == ErrorCode::E603 || graph.error().code == ErrorCode::E609;
       return {known ? Outcome::kUnsupported : Outcome::kFailed, graph.error().to_string()};
     }
+    std::set<std::string> kept = fixed;
+    for (const GraphStructure& made : graph->structures()) {
+      if (made.is_output) continue;
+      int i = 0;
+      while (model.graph().input(i).name() != made.name) ++i;
+      const auto value = read_structure(data / fmt::format("input_{}.pb", i), model.graph().input(i).type(), files);
+      if (!value) return {Outcome::kUnsupported, "an input that is no tensors of a known type"};
+      const std::span<Value* const> parts(graph->inputs().begin() + made.first, static_cast<size_t>(made.count));
+      std::vector<ConstantTensor> tensors = tensors_of(*value, parts);
+      for (size_t k = 0; k < parts.size(); ++k) {
+        shapes[parts[k]->name] = tensors[k].shape;
+        inputs.emplace(parts[k]->name, std::move(tensors[k]));
+      }
+      kept.insert(parts.back()->name + ".1");  // a rank is no size
+    }
     if (auto bind = bind_shapes(*graph, shapes); !bind) return {Outcome::kFailed, bind.error().to_string()};
-    if (sizes == Sizes::kOpen) open_sizes(*graph, fixed);
+    if (sizes == Sizes::kOpen) open_sizes(*graph, kept);
     if (auto done = optimize(*graph); !done) {
       const bool known = done.error().code == ErrorCode::E603 || done.error().code == ErrorCode::E604;
       return {known ? Outcome::kUnsupported : Outcome::kFailed, done.error().to_string()};
@@ -250,13 +384,26 @@ Outcome run_case(const fs::path& folder, Sizes sizes, const std::set<std::string
                                                                                                  : Outcome::kFailed,
               outputs.error().to_string()};
     for (int i = 0; i < model.graph().output_size(); ++i) {
-      const auto want = read_value(data / fmt::format("output_{}.pb", i), files);
-      if (!want) return {Outcome::kUnsupported, "an output that is no tensor of a known type"};
-      got.push_back(outputs->at(model.graph().output(i).name()));
-      wanted.push_back(*want);
-    }
-    for (size_t i = 0; i < got.size() && !is_random(name_of_case); ++i) {
-      const std::string difference = compare(got[i], wanted[i], steps);
+      const onnx::ValueInfoProto& output = model.graph().output(i);
+      const fs::path file = data / fmt::format("output_{}.pb", i);
+      std::string difference;
+      const bool is_structure = std::ranges::any_of(graph->structures(), [&](const GraphStructure& made) {
+        return made.is_output && made.name == output.name();
+      });
+      if (!is_structure) {
+        const auto want = read_value(file, files);
+        if (!want) return {Outcome::kUnsupported, "an output that is no tensor of a known type"};
+        got.push_back(outputs->at(output.name()));
+        wanted.push_back(*want);
+        if (!is_random(name_of_case)) difference = compare(got.back(), wanted.back(), steps);
+      } else {
+        const auto want = read_structure(file, output.type(), files);
+        if (!want) return {Outcome::kUnsupported, "an output that is no tensors of a known type"};
+        std::vector<const ConstantTensor*> parts;
+        for (const std::string_view suffix : want->kind.suffixes())
+          parts.push_back(&outputs->at(output.name() + std::string(suffix)));
+        difference = compare_structure(parts, *want, steps);
+      }
       if (!difference.empty()) return {Outcome::kFailed, difference};
     }
     if (is_random(name_of_case)) {

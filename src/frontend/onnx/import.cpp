@@ -76,9 +76,14 @@ Result<int> Importer::opset_of(const google::protobuf::RepeatedPtrField<onnx::Op
 
 Result<> Importer::add_outputs(const GraphProto& proto) {
   for (const auto& output : proto.output()) {
-    Value* value = find(output.name());
+    const auto value = find_structure(output.name(), *scope_);
     if (!value) return fail(ErrorCode::E605, fmt::format("nothing makes the output \"{}\"", output.name()));
-    scope_->graph.add_output(output.name(), value);
+    if (scope_->parent) {
+      scope_->results.emplace_back(output.name(), *value);
+    } else {
+      const bool is_tensor = value->kind.is_tensor() && !output.type().has_optional_type();
+      FETTLE_TRY_VOID(is_tensor ? add_result(output.name(), *value) : add_structure_output(output, *value));
+    }
   }
   return {};
 }
@@ -106,31 +111,35 @@ Result<> Importer::add_initializers(const GraphProto& graph) {
 
 Result<> Importer::add_input(const onnx::ValueInfoProto& input) {
   if (scope_->values.contains(input.name())) return {};  // an initializer that old models list as an input too
-  if (!input.type().has_tensor_type()) return fail(ErrorCode::E603, "an input that is no tensor", input.name());
+  if (!input.type().has_tensor_type()) return add_structure_input(input);
   const auto& type = input.type().tensor_type();
   const auto dtype = element_type(type.elem_type());
   if (!dtype) return fail(ErrorCode::E603, "an input of " + data_type_name(type.elem_type()), input.name());
   if (!type.has_shape()) return fail(ErrorCode::E604, "the input's rank is unknown", input.name());
-  if (type.shape().dim_size() > kMaxRank)
-    return fail(ErrorCode::E608, fmt::format("a rank above {}", kMaxRank), input.name());
+  FETTLE_TRY(Shape shape, read_shape(type.shape(), input.name(), /*own_sizes=*/false));
+  return define(input.name(), scope_->graph.add_input(input.name(), {*dtype, std::move(shape)}), "input");
+}
+
+Result<Shape> Importer::read_shape(const onnx::TensorShapeProto& stated, const std::string& input, bool own_sizes) {
+  if (stated.dim_size() > kMaxRank) return fail(ErrorCode::E608, fmt::format("a rank above {}", kMaxRank), input);
   Shape shape;
-  for (int d = 0; d < type.shape().dim_size(); ++d) {
-    const auto& dim = type.shape().dim(d);
+  for (int d = 0; d < stated.dim_size(); ++d) {
+    const auto& dim = stated.dim(d);
+    const bool is_named = dim.has_dim_param() && !dim.dim_param().empty() && dim.dim_param() != "?" && !own_sizes;
     if (dim.has_dim_value() && dim.dim_value() >= 0) {
-      if (dim.dim_value() > kMaxDim) return fail(ErrorCode::E608, "an extent is too large", input.name());
+      if (dim.dim_value() > kMaxDim) return fail(ErrorCode::E608, "an extent is too large", input);
       shape.push_back(dim.dim_value());
-    } else if (dim.has_dim_param() && !dim.dim_param().empty() && dim.dim_param() != "?") {
-      shape.push_back(Dim::symbol(dim.dim_param(), 0, kMaxDim, 1, typical_size(type.shape(), d)));
     } else {
-      shape.push_back(Dim::symbol(fmt::format("{}.{}", input.name(), d), 0, kMaxDim, 1, typical_size(type.shape(), d)));
+      shape.push_back(Dim::symbol(is_named ? dim.dim_param() : fmt::format("{}.{}", input, d), 0, kMaxDim, 1,
+                                  typical_size(stated, d)));
     }
   }
-  return define(input.name(), scope_->graph.add_input(input.name(), {*dtype, std::move(shape)}), "input");
+  return shape;
 }
 
 Result<> Importer::define(const std::string& name, Value* value, const std::string& where) {
   if (name.empty()) return fail(ErrorCode::E606, "a tensor without a name", where);
-  if (!scope_->values.emplace(name, value).second)
+  if (scope_->structures.contains(name) || !scope_->values.emplace(name, value).second)
     return fail(ErrorCode::E605, fmt::format("\"{}\" is made twice", name), where);
   return {};
 }
@@ -138,18 +147,20 @@ Result<> Importer::define(const std::string& name, Value* value, const std::stri
 // What a body uses of the graphs around becomes an input of it, or a constant of its own.
 Value* Importer::find(const std::string& name, Scope& scope) {
   if (const auto it = scope.values.find(name); it != scope.values.end()) return it->second;
-  if (!scope.around) return nullptr;
+  if (!scope.around || scope.structures.contains(name)) return nullptr;
   Value* outside = find(name, *scope.around);
   if (!outside) return nullptr;
-  Value* inside = nullptr;
-  if (outside->is_constant()) {
-    inside = scope.graph.add_constant(name, *outside->constant);
-  } else {
-    inside = scope.graph.add_input(name);
-    scope.captured.push_back({name, outside, inside});
-  }
+  Value* inside = capture(name, outside, scope);
   scope.values.emplace(name, inside);
   return inside;
+}
+
+Value* Importer::capture(const std::string& name, Value* outside, Scope& scope) {
+  if (outside->is_constant()) return scope.graph.add_constant(name, *outside->constant);
+  for (const Scope::Captured& before : scope.captured)
+    if (before.outside == outside) return before.inside;
+  scope.captured.push_back({outside, scope.graph.add_input(name)});
+  return scope.captured.back().inside;
 }
 
 bool Importer::is_left_out(const std::string& name) const {

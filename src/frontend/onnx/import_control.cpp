@@ -3,26 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "frontend/onnx/importer.h"
-#include "graph/control.h"
+#include "graph/ops/sequence.h"
 #include "graph/passes/node_builder.h"
 
 namespace fettle::onnx_reader {
-namespace {
 
-Value* as_it_is(const Scope::Captured& captured) { return captured.outside; }
-
-}  // namespace
-
-Result<std::vector<std::string>> Importer::all_outputs(const NodeProto& node, size_t count) const {
-  std::vector<std::string> outputs = output_names(node);
-  if (outputs.size() > count) return fail(ErrorCode::E605, fmt::format("{} has too many outputs", node.op_type()));
-  outputs.resize(count);
-  return outputs;
-}
-
-Result<> Importer::read_body(const NodeProto& node, std::string_view name, Scope& scope, int n_inputs) {
+Result<> Importer::read_body(const NodeProto& node, std::string_view name, Scope& scope,
+                             const std::vector<StructureKind>& inputs) {
   const auto& attributes = node.attribute();
   const auto found = std::ranges::find(attributes, name, &AttributeProto::name);
   if (found == attributes.end()) return fail(ErrorCode::E606, fmt::format("{} without {}", node.op_type(), name));
@@ -33,81 +23,142 @@ Result<> Importer::read_body(const NodeProto& node, std::string_view name, Scope
   const GraphProto& proto = found->g();
   scope.graph = Graph(std::string(name));
   scope.around = scope.parent = scope_;
-  scope.repeats = node.op_type() == "Loop" || node.op_type() == "Scan";
+  scope.repeats = node.op_type() == "Loop" || node.op_type() == "Scan" || node.op_type() == "SequenceMap";
   scope.depth = scope_->depth + 1;
   if (scope.depth > kMaxNesting) return fail(ErrorCode::E608, "bodies are nested too deeply");
-  if (proto.input_size() != n_inputs)
-    return fail(ErrorCode::E605, fmt::format("{} takes {} inputs instead of {}", name, proto.input_size(), n_inputs));
+  if (proto.input_size() != static_cast<int>(inputs.size()))
+    return fail(ErrorCode::E605,
+                fmt::format("{} takes {} inputs instead of {}", name, proto.input_size(), inputs.size()));
   scope_ = &scope;
   auto read = [&]() -> Result<> {
     // Their types are those of what the node gives.
-    for (const auto& input : proto.input())
-      FETTLE_TRY_VOID(define(input.name(), scope_->graph.add_input(input.name()), "input"));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const std::string& input = proto.input(static_cast<int>(i)).name();
+      Structure given{inputs[i], {}};
+      for (const std::string& tensor : tensor_names(input, inputs[i]))
+        given.tensors.push_back(scope_->graph.add_input(tensor));
+      FETTLE_TRY_VOID(define(input, std::move(given), "input"));
+    }
     FETTLE_TRY_VOID(add_initializers(proto));
     FETTLE_TRY_VOID(add_nodes(proto.node()));
     return add_outputs(proto);
   }();
   scope_ = scope.parent;
-  if (read) scope.graph.sort();
   return read;
+}
+
+Result<> Importer::return_from(Scope& scope, size_t i, const StructureKind& kind) {
+  const auto& [name, result] = scope.results[i];
+  Scope* const around = std::exchange(scope_, &scope);
+  auto returned = as_kind(result, kind, name);
+  if (returned) returned = add_result(name, *returned).map([&] { return *returned; });
+  scope_ = around;
+  return returned.map([](const Structure&) {});
+}
+
+Node* Importer::add_control(const OpDef* op, const NodeProto& proto, std::vector<Value*> inputs, Attrs attrs,
+                            std::vector<Scope>& bodies, std::vector<std::string> outputs) {
+  return add_control(scope_->graph, op, proto, std::move(inputs), std::move(attrs), bodies, std::move(outputs),
+                     [](Value* outside) { return outside; });
 }
 
 Node* Importer::add_control(Graph& graph, const OpDef* op, const NodeProto& proto, std::vector<Value*> inputs,
                             Attrs attrs, std::vector<Scope>& bodies, std::vector<std::string> outputs,
                             const Capture& capture) {
-  std::vector<Scope::Captured> captured;  // once each, whichever bodies read it
+  std::vector<Value*> captured;
   for (const Scope& body : bodies)
-    for (const Scope::Captured& c : body.captured)
-      if (std::ranges::find(captured, c.outside, &Scope::Captured::outside) == captured.end()) captured.push_back(c);
-  for (const Scope::Captured& c : captured) inputs.push_back(capture(c));
+    for (const auto& [outside, inside] : body.captured)
+      if (std::find(captured.begin(), captured.end(), outside) == captured.end()) captured.push_back(outside);
+  for (Value* outside : captured) inputs.push_back(capture(outside));
   Node* made = graph.add_node(op, label_of(proto), std::move(inputs), std::move(attrs), std::move(outputs));
+  made->provenance = {{op_label(proto), label_of(proto)}};
   for (Scope& body : bodies) {
     std::vector<Value*> order;
-    for (const Scope::Captured& c : captured) {
-      const auto own = std::ranges::find(body.captured, c.outside, &Scope::Captured::outside);
-      order.push_back(own != body.captured.end() ? own->inside : body.graph.add_input(c.name));
+    for (Value* outside : captured) {
+      const auto it = std::ranges::find(body.captured, outside, &Scope::Captured::outside);
+      order.push_back(it != body.captured.end() ? it->inside : body.graph.add_input(outside->name));
     }
     body.graph.order_last_inputs(order);
+    body.graph.sort();
     made->bodies.push_back(std::make_shared<Graph>(std::move(body.graph)));
   }
   return made;
 }
 
-Node* Importer::add_control(const OpDef* op, const NodeProto& proto, std::vector<Value*> inputs, Attrs attrs,
-                            std::vector<Scope>& bodies) {
-  return add_control(scope_->graph, op, proto, std::move(inputs), std::move(attrs), bodies, output_names(proto),
-                     as_it_is);
-}
+namespace {
+
+/// The names of what a node gives, and what its parts are to passes.
+struct Given {
+  std::vector<StructureKind> kinds;
+  std::vector<std::string> names;
+  std::vector<int64_t> parts;
+
+  void add(const std::string& output, const StructureKind& kind) {
+    for (std::string& name : tensor_names(output, kind)) names.push_back(std::move(name));
+    const std::vector<int64_t> of = kind.parts();
+    parts.insert(parts.end(), of.begin(), of.end());
+    kinds.push_back(kind);
+  }
+  Attrs attrs() const {
+    return std::ranges::all_of(kinds, &StructureKind::is_tensor) ? Attrs{} : Attrs{{kPartsKey, parts}};
+  }
+};
+
+}  // namespace
 
 Result<> Importer::add_branch(const NodeProto& node) {
   FETTLE_TRY(std::vector<Value*> inputs, find_inputs(node));
   if (inputs.size() != 1 || !inputs[0]) return fail(ErrorCode::E606, "If has one input");
   std::vector<Scope> bodies(2);
-  FETTLE_TRY_VOID(read_body(node, "then_branch", bodies[0], 0));
-  FETTLE_TRY_VOID(read_body(node, "else_branch", bodies[1], 0));
+  FETTLE_TRY_VOID(read_body(node, "then_branch", bodies[0], {}));
+  FETTLE_TRY_VOID(read_body(node, "else_branch", bodies[1], {}));
   for (const Scope& body : bodies)
-    if (static_cast<int>(body.graph.outputs().size()) != node.output_size())
-      return fail(ErrorCode::E605, fmt::format("If has {} outputs, {} of {}", node.output_size(),
-                                               body.graph.outputs().size(), body.graph.name()));
-  return finish(node, add_control(find_op("If"), node, std::move(inputs), {}, bodies));
+    if (static_cast<int>(body.results.size()) != node.output_size())
+      return fail(ErrorCode::E605, fmt::format("If has {} outputs, {} of {}", node.output_size(), body.results.size(),
+                                               body.graph.name()));
+  Given given;
+  for (size_t i = 0; i < bodies[0].results.size(); ++i) {
+    StructureKind kind = bodies[0].results[i].second.kind;
+    kind.is_optional = kind.is_optional || bodies[1].results[i].second.kind.is_optional;
+    for (Scope& body : bodies) FETTLE_TRY_VOID(return_from(body, i, kind));
+    given.add(output_name(node, static_cast<int>(i)), kind);
+  }
+  Node* made = add_control(find_op("If"), node, std::move(inputs), given.attrs(), bodies, given.names);
+  return define_outputs(node, made, given.kinds);
 }
 
 Result<> Importer::add_loop(const NodeProto& node) {
-  FETTLE_TRY(std::vector<Value*> inputs, find_inputs(node));
-  if (inputs.size() < 2) inputs.resize(2, nullptr);
-  const int n_carried = static_cast<int>(inputs.size()) - 2;
-  if (std::find(inputs.begin() + 2, inputs.end(), nullptr) != inputs.end())
-    return fail(ErrorCode::E606, "Loop lacks a value that it carries");
+  FETTLE_TRY(std::vector<Structure> inputs, find_structures(node));
+  if (inputs.size() < 2) inputs.resize(2, Structure{{}, {nullptr}});
+  const size_t n_carried = inputs.size() - 2;
+  std::vector<StructureKind> kinds;
+  std::vector<Value*> tensors;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (i >= 2 && !inputs[i].tensors[0]) return fail(ErrorCode::E606, "Loop lacks a value that it carries");
+    if (i < 2 && !inputs[i].kind.is_tensor())
+      return fail(ErrorCode::E605, fmt::format("Loop's input {} is {}", i, inputs[i].kind.to_string()));
+    kinds.push_back(inputs[i].kind);
+    append_tensors(tensors, inputs[i]);
+  }
   std::vector<Scope> bodies(1);
-  FETTLE_TRY_VOID(read_body(node, "body", bodies[0], n_carried + 2));
-  if (static_cast<int>(bodies[0].graph.outputs().size()) < n_carried + 1)
-    return fail(ErrorCode::E605, fmt::format("Loop carries {} values, and its body returns {}", n_carried,
-                                             bodies[0].graph.outputs().size()));
-  Attrs attrs;
-  attrs.set("carried", int64_t{n_carried});
-  FETTLE_TRY(std::vector<std::string> outputs, all_outputs(node, bodies[0].graph.outputs().size() - 1));
-  return finish(node, add_control(scope_->graph, find_op("Loop"), node, std::move(inputs), std::move(attrs), bodies,
-                                  std::move(outputs), as_it_is));
+  FETTLE_TRY_VOID(read_body(node, "body", bodies[0], kinds));
+  const auto& results = bodies[0].results;
+  if (results.size() < n_carried + 1)
+    return fail(ErrorCode::E605,
+                fmt::format("Loop carries {} values, and its body returns {}", n_carried, results.size()));
+  if (node.output_size() > static_cast<int>(results.size()) - 1)
+    return fail(ErrorCode::E605, "Loop has too many outputs");
+  FETTLE_TRY_VOID(return_from(bodies[0], 0, {}));
+  Given given;
+  for (size_t i = 1; i < results.size(); ++i) {
+    const StructureKind kind = i <= n_carried ? kinds[1 + i] : StructureKind{};
+    FETTLE_TRY_VOID(return_from(bodies[0], i, kind));
+    given.add(output_name(node, static_cast<int>(i) - 1), kind);
+  }
+  Attrs attrs = given.attrs();
+  attrs.set("carried", static_cast<int64_t>(tensors.size()) - 2);
+  Node* made = add_control(find_op("Loop"), node, std::move(tensors), std::move(attrs), bodies, given.names);
+  return define_outputs(node, made, given.kinds);
 }
 
 Result<> Importer::add_scan(const NodeProto& node) {
@@ -116,23 +167,20 @@ Result<> Importer::add_scan(const NodeProto& node) {
   FETTLE_TRY(std::vector<Value*> inputs, find_inputs(node));
   std::vector<Scope> bodies(1);
   FETTLE_TRY(Attrs attrs, read_scan(node, inputs, bodies[0]));
-  FETTLE_TRY(std::vector<std::string> outputs, all_outputs(node, bodies[0].graph.outputs().size()));
-  return finish(node, add_control(scope_->graph, find_op("Scan"), node, std::move(inputs), std::move(attrs), bodies,
-                                  std::move(outputs), as_it_is));
+  std::vector<std::string> outputs = output_names(node);
+  outputs.resize(bodies[0].results.size());
+  return finish(node, add_control(find_op("Scan"), node, std::move(inputs), std::move(attrs), bodies, outputs));
 }
 
 Result<Attrs> Importer::read_scan(const NodeProto& node, const std::vector<Value*>& inputs, Scope& body) {
   if (std::ranges::count(inputs, nullptr) > 0) return fail(ErrorCode::E606, "Scan lacks an input");
-  FETTLE_TRY_VOID(read_body(node, "body", body, static_cast<int>(inputs.size())));
-  Attrs attrs;
-  FETTLE_TRY(const std::vector<NamedAttribute> attributes, attributes_of(node));
-  for (const NamedAttribute& a : attributes)
-    if (a.name != "body") {
-      FETTLE_TRY(AttrValue value, read_attribute(node, a));
-      attrs.set(std::string(a.name), std::move(value));
-    }
+  FETTLE_TRY_VOID(read_body(node, "body", body, std::vector<StructureKind>(inputs.size())));
+  for (size_t i = 0; i < body.results.size(); ++i) FETTLE_TRY_VOID(return_from(body, i, {}));
+  FETTLE_TRY(Attrs attrs, read_attributes(node, {"body"}));
   const int64_t n_scanned = attrs.get_int("num_scan_inputs", 0), n_inputs = static_cast<int64_t>(inputs.size());
   if (n_scanned < 1 || n_scanned > n_inputs) return fail(ErrorCode::E606, "num_scan_inputs does not fit");
+  if (node.output_size() > static_cast<int>(body.results.size()))
+    return fail(ErrorCode::E605, "Scan has too many outputs");
   attrs.set("carried", n_inputs - n_scanned);
   return attrs;
 }
@@ -148,18 +196,17 @@ Result<> Importer::add_batched_scan(const NodeProto& node) {
     attrs.set("scan_input_directions", *directions);
     attrs.erase("directions");
   }
-  const size_t n_outputs = bodies[0].graph.outputs().size();
-  FETTLE_TRY(std::vector<std::string> outputs, all_outputs(node, n_outputs));
-
+  const size_t n_outputs = bodies[0].results.size();
+  std::vector<std::string> outputs = output_names(node);
+  outputs.resize(n_outputs);
   passes::NodeBuilder nodes(scope_->graph, label_of(node) + ".", {{op_label(node), label_of(node)}});
   passes::LoopBuilder batches(nodes, nodes.extent(inputs.back(), 0));
   std::vector<Value*> given;
   for (Value* input : inputs)
     given.push_back(batches.body().pick("batch", batches.capture(input->name, input), batches.iteration()));
   Node* scan = add_control(batches.body().graph(), find_op("Scan"), node, std::move(given), std::move(attrs), bodies,
-                           std::vector<std::string>(n_outputs), [&](const Scope::Captured& captured) {
-                             return batches.capture(captured.name, captured.outside);
-                           });
+                           std::vector<std::string>(n_outputs),
+                           [&](Value* outside) { return batches.capture(outside->name, outside); });
   batches.body().remember(scan);
   std::vector<passes::LoopBuilder::Result> rows;
   for (Value* output : scan->outputs) rows.push_back({output->name, output});
@@ -172,18 +219,17 @@ Result<> Importer::add_flex_attention(const NodeProto& node) {
   constexpr size_t kInputs = 3;
   if (inputs.size() != kInputs || std::ranges::count(inputs, nullptr) > 0)
     return fail(ErrorCode::E606, "FlexAttention has three inputs");
-  Attrs attrs;
+  FETTLE_TRY(Attrs attrs, read_attributes(node, {"score_mod", "prob_mod"}));
   std::vector<Scope> bodies;
-  FETTLE_TRY(const std::vector<NamedAttribute> attributes, attributes_of(node));
-  for (const NamedAttribute& a : attributes) {
-    if (a.name == "score_mod" || a.name == "prob_mod") {
-      FETTLE_TRY_VOID(read_body(node, a.name, bodies.emplace_back(), 1));
-    } else {
-      FETTLE_TRY(AttrValue value, read_attribute(node, a));
-      attrs.set(std::string(a.name), std::move(value));
-    }
+  for (const char* name : {"score_mod", "prob_mod"}) {
+    if (std::ranges::find(node.attribute(), name, &AttributeProto::name) == node.attribute().end()) continue;
+    Scope& body = bodies.emplace_back();
+    FETTLE_TRY_VOID(read_body(node, name, body, std::vector<StructureKind>(1)));
+    if (body.results.size() != 1) return fail(ErrorCode::E605, fmt::format("{} does not return one tensor", name));
+    FETTLE_TRY_VOID(return_from(body, 0, {}));
   }
-  return finish(node, add_control(find_op(op_label(node)), node, std::move(inputs), std::move(attrs), bodies));
+  return finish(node, add_control(find_op(op_label(node)), node, std::move(inputs), std::move(attrs), bodies,
+                                  output_names(node)));
 }
 
 }  // namespace fettle::onnx_reader

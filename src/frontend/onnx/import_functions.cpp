@@ -41,7 +41,7 @@ Result<> report(const Missing& missing) {
 
 bool is_known(const NodeProto& node) {
   const std::string op = op_label(node);
-  return op == "Constant" || find_op(newest_name(op)) != nullptr;
+  return op == "Constant" || is_structure_op(op) || find_op(newest_name(op)) != nullptr;
 }
 
 }  // namespace
@@ -122,7 +122,7 @@ Result<Importer::Extent> Importer::measure(const Nodes& nodes, int around) {
 Result<> Importer::add_call(const FunctionProto& function, const NodeProto& node) {
   const std::string name = label(function);
   Call call{.function = &function, .attributes = {}};
-  FETTLE_TRY(const std::vector<Value*> inputs, find_inputs(node));
+  FETTLE_TRY(const std::vector<Structure> inputs, find_structures(node));
   if (node.input_size() > function.input_size() || node.output_size() > function.output_size())
     return fail(ErrorCode::E605,
                 fmt::format("the function {} takes {} inputs and returns {} outputs; the call has {} and {}", name,
@@ -138,20 +138,32 @@ Result<> Importer::add_call(const FunctionProto& function, const NodeProto& node
 
   // Its nodes go to this graph, and see nothing but its inputs.
   std::unordered_map<std::string, Value*> values;
+  std::unordered_map<std::string, Structure> structures;
   for (int i = 0; i < function.input_size(); ++i) {
-    Value* value = i < node.input_size() ? inputs[static_cast<size_t>(i)] : nullptr;
-    if (!values.emplace(function.input(i), value).second)
-      return fail(ErrorCode::E605, fmt::format("the function {} has two inputs \"{}\"", name, function.input(i)));
+    const Structure input = i < node.input_size() ? inputs[static_cast<size_t>(i)] : Structure{{}, {nullptr}};
+    const std::string& own = function.input(i);
+    if (values.contains(own) || structures.contains(own))
+      return fail(ErrorCode::E605, fmt::format("the function {} has two inputs \"{}\"", name, own));
+    if (input.kind.is_tensor())
+      values.emplace(own, input.tensors[0]);
+    else
+      structures.emplace(own, input);
   }
-  Scope* const around = std::exchange(scope_->around, nullptr);
+  const auto exchange_names = [&] {
+    scope_->values.swap(values);
+    scope_->structures.swap(structures);
+  };
   std::string path = label_of(node);
   if (const auto [at, is_new] = paths_.try_emplace(path, 0); !is_new) path += fmt::format(".{}", ++at->second);
   path = std::exchange(path_, path + "/");
+  Scope* const around = std::exchange(scope_->around, nullptr);
   const Call* const outer = std::exchange(call_, &call);
   const int outer_opset = std::exchange(opset_, opset);
-  scope_->values.swap(values);
+  exchange_names();
   Result<> added = add_nodes(function.node());
-  scope_->values.swap(values);
+  std::vector<std::optional<Structure>> results;
+  for (const std::string& output : function.output()) results.push_back(find_structure(output, *scope_));
+  exchange_names();
   opset_ = outer_opset;
   call_ = outer;
   path_ = std::move(path);
@@ -159,11 +171,11 @@ Result<> Importer::add_call(const FunctionProto& function, const NodeProto& node
   if (!added) return added;
   for (int i = 0; i < node.output_size(); ++i) {
     if (node.output(i).empty()) continue;
-    const auto made = values.find(function.output(i));
-    if (made == values.end() || !made->second)
+    const std::optional<Structure>& result = results[static_cast<size_t>(i)];
+    if (!result)
       return fail(ErrorCode::E605,
                   fmt::format("the function {} does not make its output \"{}\"", name, function.output(i)));
-    FETTLE_TRY_VOID(define(node.output(i), made->second, label_of(node)));
+    FETTLE_TRY_VOID(define(node.output(i), *result, label_of(node)));
   }
   return {};
 }

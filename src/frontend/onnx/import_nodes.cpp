@@ -119,16 +119,19 @@ Result<> Importer::add_constant(const NodeProto& node) {
 }
 
 Result<> Importer::finish(const NodeProto& proto, Node* made) {
-  made->provenance = {{op_label(proto), label_of(proto)}};
   for (int i = 0; i < std::min<int>(proto.output_size(), static_cast<int>(made->outputs.size())); ++i)
     if (!proto.output(i).empty())
       FETTLE_TRY_VOID(define(proto.output(i), made->outputs[static_cast<size_t>(i)], made->name));
   return {};
 }
 
+std::string Importer::output_name(const NodeProto& node, int i) const {
+  return i < node.output_size() && !node.output(i).empty() ? path_ + node.output(i) : "";
+}
+
 std::vector<std::string> Importer::output_names(const NodeProto& node) const {
   std::vector<std::string> names;
-  for (const std::string& name : node.output()) names.push_back(name.empty() ? name : path_ + name);
+  for (int i = 0; i < node.output_size(); ++i) names.push_back(output_name(node, i));
   return names;
 }
 
@@ -136,8 +139,11 @@ Result<std::vector<Value*>> Importer::find_inputs(const NodeProto& node) {
   std::vector<Value*> inputs;
   for (const std::string& name : node.input()) {
     inputs.push_back(name.empty() ? nullptr : find(name));
-    if (!inputs.back() && !name.empty() && !is_left_out(name))
-      return fail(ErrorCode::E605, fmt::format("nothing makes the input \"{}\"", name));
+    if (inputs.back() || name.empty() || is_left_out(name)) continue;
+    if (const auto structure = find_structure(name, *scope_))
+      return fail(ErrorCode::E605,
+                  fmt::format("{} takes tensors, and \"{}\" is {}", op_label(node), name, structure->kind.to_string()));
+    return fail(ErrorCode::E605, fmt::format("nothing makes the input \"{}\"", name));
   }
   return inputs;
 }
@@ -167,46 +173,65 @@ Result<AttrValue> Importer::read_attribute(const NodeProto& node, const NamedAtt
   }
 }
 
+Result<Attrs> Importer::read_attributes(const NodeProto& node, std::initializer_list<std::string_view> graphs) {
+  Attrs attrs;
+  FETTLE_TRY(const std::vector<NamedAttribute> attributes, attributes_of(node));
+  for (const NamedAttribute& a : attributes) {
+    if (std::ranges::find(graphs, a.name) != graphs.end()) continue;
+    FETTLE_TRY(AttrValue value, read_attribute(node, a));
+    attrs.set(std::string(a.name), std::move(value));
+  }
+  return attrs;
+}
+
 Result<Value*> Importer::calls_in(Scope& scope) {
   if (scope.calls) return scope.calls;
   if (scope.repeats)
     return fail(ErrorCode::E603, "random numbers in a loop, without a seed: each iteration would have the same");
   if (!scope.parent) return scope.calls = scope.graph.add_input("random.calls", {kI64, {}});
   FETTLE_TRY(Value * outside, calls_in(*scope.parent));
-  scope.calls = scope.graph.add_input(outside->name);
-  scope.captured.push_back({outside->name, outside, scope.calls});
-  return scope.calls;
+  return scope.calls = capture(outside->name, outside, scope);
+}
+
+Result<Node*> Importer::add_operator(const NodeProto& proto, const OpDef* op, std::vector<Value*> inputs,
+                                     std::vector<std::string> outputs) {
+  FETTLE_TRY(Attrs attrs, read_attributes(proto));
+  return add_operator(proto, op, label_of(proto), std::move(inputs), std::move(attrs), std::move(outputs));
+}
+
+Result<Node*> Importer::add_operator(const NodeProto& proto, const OpDef* op, const std::string& name,
+                                     std::vector<Value*> inputs, Attrs attrs, std::vector<std::string> outputs) {
+  while (!inputs.empty() && !inputs.back()) inputs.pop_back();
+  const int n_inputs = static_cast<int>(inputs.size());
+  bool complete = n_inputs >= op->min_inputs && (op->max_inputs < 0 || n_inputs <= op->max_inputs);
+  for (int i = 0; complete && i < op->min_inputs; ++i) complete = inputs[static_cast<size_t>(i)] != nullptr;
+  if (!complete) return fail(ErrorCode::E606, fmt::format("{} has {} inputs", op->name, n_inputs));
+  if (op->n_outputs >= 0 && static_cast<int>(outputs.size()) > op->n_outputs)
+    return fail(ErrorCode::E603, fmt::format("{} with {} outputs", op->name, outputs.size()));
+  Node* made = scope_->graph.add_node(op, name, std::move(inputs), std::move(attrs), std::move(outputs));
+  made->provenance = {{op_label(proto), label_of(proto)}};
+  return made;
 }
 
 Result<> Importer::add_node(const NodeProto& proto) {
+  FETTLE_TRY(const bool is_added, add_structure_node(proto));
+  if (is_added) return {};
   ModelNode node;
   node.op = op_label(proto);
   node.name = label_of(proto);
   FETTLE_TRY(node.inputs, find_inputs(proto));
   node.outputs = output_names(proto);
-  FETTLE_TRY(const std::vector<NamedAttribute> attributes, attributes_of(proto));
-  for (const NamedAttribute& a : attributes) {
-    FETTLE_TRY(AttrValue value, read_attribute(proto, a));
-    node.attrs.set(std::string(a.name), std::move(value));
-  }
+  FETTLE_TRY(node.attrs, read_attributes(proto));
   while (!node.outputs.empty() && node.outputs.back().empty()) node.outputs.pop_back();
   if (node.outputs.empty()) return {};
   FETTLE_TRY_VOID(normalize(node, opset_, scope_->graph));
-  while (!node.inputs.empty() && !node.inputs.back()) node.inputs.pop_back();
   if (is_random(node) && !node.attrs.has("seed")) {
     FETTLE_TRY(Value * calls, calls_in(*scope_));
+    while (!node.inputs.empty() && !node.inputs.back()) node.inputs.pop_back();
     node.inputs.push_back(calls);
   }
-
-  const OpDef* op = find_op(node.op);
-  const int n_inputs = static_cast<int>(node.inputs.size());
-  bool complete = n_inputs >= op->min_inputs && (op->max_inputs < 0 || n_inputs <= op->max_inputs);
-  for (int i = 0; complete && i < op->min_inputs; ++i) complete = node.inputs[static_cast<size_t>(i)] != nullptr;
-  if (!complete) return fail(ErrorCode::E606, fmt::format("{} has {} inputs", node.op, n_inputs));
-  if (op->n_outputs >= 0 && static_cast<int>(node.outputs.size()) > op->n_outputs)
-    return fail(ErrorCode::E603, fmt::format("{} with {} outputs", node.op, node.outputs.size()));
-
-  Node* made = scope_->graph.add_node(op, node.name, node.inputs, std::move(node.attrs), node.outputs);
+  FETTLE_TRY(Node * made, add_operator(proto, find_op(node.op), node.name, std::move(node.inputs),
+                                       std::move(node.attrs), std::move(node.outputs)));
   return finish(proto, made);
 }
 

@@ -892,5 +892,49 @@ TEST_F(RandomNodes, WithoutASeedInALoopIsRefused) {
   EXPECT_EQ(error(), ErrorCode::kNone);
 }
 
+// X.data, X.dims: what stands for the sequence X.
+TEST_F(OnnxImport, ASequenceIsItsTensors) {
+  auto* value = model_.mutable_graph()->add_input();
+  value->set_name("x");
+  auto* elem = value->mutable_type()->mutable_sequence_type()->mutable_elem_type()->mutable_tensor_type();
+  elem->set_elem_type(TensorProto::FLOAT);
+  for (int d = 0; d < 2; ++d) elem->mutable_shape()->add_dim();
+  node("SequenceInsert", {"x", "t"}, {"y"});
+  input("t", {2, 3});
+  auto* result = model_.mutable_graph()->add_output();
+  *result = *value;
+  result->set_name("y");
+  auto graph = import();
+  ASSERT_TRUE(graph) << graph.error().to_string();
+  ASSERT_EQ(graph->inputs().size(), 3u);
+  EXPECT_EQ(graph->inputs()[0]->name, "x.data");
+  EXPECT_EQ(graph->inputs()[1]->name, "x.dims");
+  EXPECT_EQ(graph->inputs()[1]->type->to_string(), "i64[x.n, 2]");
+  ASSERT_EQ(graph->structures().size(), 2u);
+  EXPECT_EQ(graph->structures()[0].type, "seq(tensor(float))");
+  EXPECT_TRUE(graph->structures()[1].is_output);
+  EXPECT_EQ(graph->outputs()[static_cast<size_t>(graph->structures()[1].first)].name, "y.data");
+  ASSERT_TRUE(optimize(*graph));
+  EXPECT_EQ(graph->outputs()[1].value->type->to_string(), "i64[x.n + 1, 2]");
+}
+
+TEST_F(OnnxImport, TensorsAndStructuresAreNotMistakenForEachOther) {
+  input("a", {2});
+  node("SequenceConstruct", {"a"}, {"s"});
+  auto* wrong = node("Relu", {"s"}, {"y"});
+  output("y");
+  auto refused = import();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::E605);
+  EXPECT_NE(refused.error().message.find("\"s\" is a sequence"), std::string::npos) << refused.error().to_string();
+  wrong->set_op_type("SequenceLength");
+  wrong->set_input(0, "a");
+  EXPECT_EQ(error(), ErrorCode::E605);
+  wrong->set_input(0, "s");
+  EXPECT_EQ(error(), ErrorCode::kNone);
+  wrong->set_output(0, "s");
+  EXPECT_EQ(error(), ErrorCode::E605);  // made twice
+}
+
 }  // namespace
 }  // namespace fettle

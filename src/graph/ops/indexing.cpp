@@ -90,7 +90,7 @@ std::optional<std::vector<Dim>> concat_content(const Node& node) {
   std::vector<Dim> all;
   for (const Value* input : node.inputs) {
     const auto part = content_of(*input);
-    if (!part || input->rank() != 1) return std::nullopt;
+    if (!part || (input->rank() > 1 && node.attrs.get_int("axis", 0) != 0)) return std::nullopt;
     all.insert(all.end(), part->begin(), part->end());
   }
   return all;
@@ -231,11 +231,20 @@ constexpr ViewRule slice_view{slice_outputs};
 std::optional<std::vector<Dim>> slice_content(const Node& node) {
   const auto all = content_of(*node.inputs[0]);
   const auto dims = sliced(node);
-  if (!all || !dims || dims->size() != 1) return std::nullopt;
-  const auto& [extent, start, step] = (*dims)[0];
-  if (!extent.is_number() || !start.is_number()) return std::nullopt;
+  const auto shape = static_shape(shape_of(node, 0));
+  if (!all || !dims || !shape) return std::nullopt;
+  for (const auto& dim : *dims)
+    if (!dim.extent.is_number() || !dim.start.is_number()) return std::nullopt;
+  std::vector<int64_t> places{0};  // of the elements, dim by dim
+  for (size_t d = 0; d < dims->size(); ++d) {
+    const auto& [extent, start, step] = (*dims)[d];
+    std::vector<int64_t> next;
+    for (const int64_t place : places)
+      for (int64_t k = 0; k < extent.value(); ++k) next.push_back(place * (*shape)[d] + start.value() + k * step);
+    places = std::move(next);
+  }
   std::vector<Dim> part;
-  for (int64_t k = 0; k < extent.value(); ++k) part.push_back((*all)[static_cast<size_t>(start.value() + k * step)]);
+  for (const int64_t place : places) part.push_back((*all)[static_cast<size_t>(place)]);
   return part;
 }
 
@@ -412,12 +421,14 @@ Tensors gather(const Node& node, std::span<const te::Tensor> in) {
 }
 std::optional<std::vector<Dim>> gather_content(const Node& node) {
   const auto all = content_of(*node.inputs[0]), indices = content_of(*node.inputs[1]);
-  if (!all || !indices || node.inputs[0]->rank() != 1 || node.inputs[1]->rank() > 1) return std::nullopt;
+  const auto shape = static_shape(shape_of(node, 0));
+  if (!all || !indices || !shape || shape->empty() || node.attrs.get_int("axis", 0) != 0) return std::nullopt;
   std::vector<Dim> part;
-  const auto n = static_cast<int64_t>(all->size());
+  const int64_t n = shape->front(), row = n > 0 ? std::ssize(*all) / n : 0;
   for (const Dim& index : *indices) {
     if (!index.is_number() || index.value() < -n || index.value() >= n) return std::nullopt;
-    part.push_back((*all)[static_cast<size_t>(index.value() < 0 ? index.value() + n : index.value())]);
+    const auto begin = all->begin() + (index.value() < 0 ? index.value() + n : index.value()) * row;
+    part.insert(part.end(), begin, begin + row);
   }
   return part;
 }

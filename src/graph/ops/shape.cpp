@@ -82,6 +82,8 @@ Types squeeze_type(const Node& node) {
     for (size_t d = 0; d < in.size(); ++d) {
       if (in[d] == Dim(1))
         axes.push_back(static_cast<int64_t>(d));
+      else if (may_equal(in[d], 1) && is_signed_by_data(in[d]))  // no range can be stated of it
+        note_not_negative(node, in[d] - 2, "extents beyond 1, which a Squeeze without axes keeps");
       else if (may_equal(in[d], 1))
         return not_known(node,
                          fmt::format("Squeeze without axes: dim {} of {} must be fixed, or never 1", d, to_string(in)));
@@ -122,9 +124,7 @@ std::optional<View> reshape_input(const Node& node, const View& output) {
   return reshaped_view(node.output()->shape(), output, node.input(0)->shape());
 }
 
-std::optional<std::vector<Dim>> same_content(const Node& node) {
-  return node.outputs[0]->type && node.outputs[0]->rank() <= 1 ? content_of(*node.inputs[0]) : std::nullopt;
-}
+std::optional<std::vector<Dim>> same_content(const Node& node) { return content_of(*node.inputs[0]); }
 
 // --- Identity; Dropout while the model only runs: the input, and a mask that keeps all
 
@@ -156,15 +156,31 @@ std::optional<std::vector<Dim>> shape_content(const Node& node) {
   const auto [start, end] = shape_slice(node);
   return std::vector<Dim>(shape_of(node, 0).begin() + start, shape_of(node, 0).begin() + end);
 }
-Tensors shape_compute(const Node& node, std::span<const te::Tensor>) {
-  const auto dims = *shape_content(node);
-  return one(map_output(node, [&](const Indices& i) {
+te::Tensor dims_tensor(const Node& node, const std::vector<Dim>& dims) {
+  return map_output(node, [&](const Indices& i) {
     Expr value = 0;
     for (size_t d = dims.size(); d-- > 0;)
       value = select(eq(i[0], Expr(static_cast<int64_t>(d))), size_expr(dims[d]), value);
     return value;
-  }));
+  });
 }
+Tensors shape_compute(const Node& node, std::span<const te::Tensor>) {
+  return one(dims_tensor(node, *shape_content(node)));
+}
+// SizeList {sizes}: dims as integers
+Types size_list_type(const Node& node) {
+  FETTLE_TRY(const auto sizes, dims_param(node, 0, "sizes"));
+  if (!sizes) return bad_attribute(node, "no sizes are given");
+  return one_type(kI64, {Dim(std::ssize(*sizes))});
+}
+std::optional<std::vector<Dim>> size_list_content(const Node& node) {
+  const auto sizes = dims_param(node, 0, "sizes");
+  return sizes ? *sizes : std::nullopt;
+}
+Tensors size_list(const Node& node, std::span<const te::Tensor>) {
+  return one(dims_tensor(node, *size_list_content(node)));
+}
+
 Types size_type(const Node&) { return one_type(kI64, {}); }
 std::optional<std::vector<Dim>> size_content(const Node& node) {
   return std::vector<Dim>{element_count(shape_of(node, 0))};
@@ -237,6 +253,7 @@ constexpr OpDef defs[] = {
     define(kElementwise, "Dropout", 1, dropout_type, dropout,
            {.n_outputs = 2, .work = kMoves, .is_copy = dropout_copies}),
     define(kOpaque, "Shape", 1, shape_type, shape_compute, {.content = shape_content}),
+    define(kOpaque, "SizeList", 0, size_list_type, size_list, {.content = size_list_content}),
     define(kOpaque, "Size", 1, size_type, size_compute, {.content = size_content}),
 };
 

@@ -7,6 +7,7 @@
 #include "graph/control.h"
 #include "graph/late_sizes.h"
 #include "graph/op_util.h"
+#include "graph/ops/sequence.h"
 #include "graph/passes/fold_node.h"
 #include "graph/passes/lower_scan.h"
 #include "graph/passes/lower_selections.h"
@@ -20,7 +21,9 @@ constexpr size_t kMaxContent = 64;
 
 std::optional<std::vector<Dim>> known_content(const Node& node) {
   const Value& output = *node.outputs[0];
-  if (!node.op->content || node.outputs.size() != 1 || !output.is_static() || output.rank() > 1) return std::nullopt;
+  if (!node.op->content || node.outputs.size() != 1 || !output.is_static() ||
+      output.shape().size() > ops::kMaxContentRank)
+    return std::nullopt;
   const DType dtype = output.dtype();
   if (!dtype.is_bool() && (!dtype.is_int() || dtype.bits < 32)) return std::nullopt;
   auto content = node.op->content(node);
@@ -263,8 +266,83 @@ Result<> infer_body(Node* node, size_t i, const PassContext& context) {
   return {};
 }
 
+// What stands for an optional that has no element, in this rank.
+Result<ConstantTensor> nothing_of(DType dtype, size_t rank) {
+  FETTLE_TRY(TensorBuilder tensor, make_tensor(dtype, std::vector<int64_t>(rank, 0)));
+  return std::move(tensor).finish();
+}
+bool is_nothing(const Value& value) {
+  return value.is_constant() && (value.constant->n_elems() == 0 || value.constant->shape.empty());
+}
+
+/// What has to be done to one of two values, which are one part of a structure, for both to have one rank.
+struct PartFix {
+  bool is_first = false;  // to which
+  bool is_widened = false;
+  size_t rank = 0;  // widened: so many columns; else it is nothing, of this rank
+};
+std::optional<PartFix> fix_of_part(int64_t part, const Value& a, const Value& b) {
+  const Shape &x = a.shape(), &y = b.shape();
+  if (part == kDimsPart && x.size() == 2 && y.size() == 2 && x[1].is_number() && y[1].is_number() && !(x[1] == y[1])) {
+    const int64_t columns = std::max(x[1].value(), y[1].value());
+    return PartFix{x[1].value() < columns, true, static_cast<size_t>(columns)};
+  }
+  if (part == kAbsentPart && x.size() != y.size() && (is_nothing(a) || is_nothing(b)))
+    return is_nothing(a) ? PartFix{true, false, y.size()} : PartFix{false, false, x.size()};
+  return std::nullopt;
+}
+// The value in that form, which is not typed yet.
+Result<Value*> fixed_part(Graph& graph, Value* value, const PartFix& fix) {
+  if (fix.is_widened)
+    return graph
+        .add_node(find_op(kSequenceWiden), value->name + ".widened", {value},
+                  {{"rank", static_cast<int64_t>(fix.rank)}})
+        ->output();
+  FETTLE_TRY(ConstantTensor nothing, nothing_of(value->constant->dtype, fix.rank));
+  return graph.add_constant(value->name, std::move(nothing));
+}
+
+// The bodies of an If return structures whose parts have one rank.
+Result<> align_branches(Node* node, const PassContext& context) {
+  const std::vector<int64_t> parts = node->attrs.get_ints(kPartsKey);
+  node->attrs.erase(kPartsKey);
+  for (size_t i = 0; i < std::min(parts.size(), node->outputs.size()); ++i) {
+    Value *a = node->bodies[0]->outputs()[i].value, *b = node->bodies[1]->outputs()[i].value;
+    const auto fix = fix_of_part(parts[i], *a, *b);
+    if (!fix) continue;
+    Graph& body = *node->bodies[fix->is_first ? 0 : 1];
+    FETTLE_TRY(Value * fixed, fixed_part(body, fix->is_first ? a : b, *fix));
+    body.set_output(i, fixed);
+    if (fixed->producer) FETTLE_TRY_VOID(infer_node(body, fixed->producer, context));
+    body.sort();
+  }
+  return {};
+}
+
+// What a loop carries of structures has one rank before and after an iteration. `body`: the loop's, not typed yet.
+// Whether something was changed, so that the loop has to be typed anew.
+Result<bool> align_carried(Graph& graph, Node* node, Graph& body, const PassContext& context) {
+  const std::vector<int64_t> parts = node->attrs.get_ints(kPartsKey);
+  bool any = false;
+  for (size_t i = 0; i < std::min(parts.size(), static_cast<size_t>(LoopParts(*node).n_carried)); ++i) {
+    const LoopParts loop(*node);
+    const auto fix = fix_of_part(parts[i], *loop.initial(static_cast<int>(i)), *loop.carried_out(static_cast<int>(i)));
+    if (!fix || (!fix->is_first && !fix->is_widened)) continue;
+    any = true;
+    if (fix->is_first) {
+      FETTLE_TRY(Value * fixed, fixed_part(graph, loop.initial(static_cast<int>(i)), *fix));
+      graph.set_input(node, 2 + i, fixed);
+      if (fixed->producer) FETTLE_TRY_VOID(infer_node(graph, fixed->producer, context));
+    } else {
+      FETTLE_TRY(Value * fixed, fixed_part(body, body.outputs()[1 + i].value, *fix));
+      body.set_output(1 + i, fixed);
+    }
+  }
+  return any;
+}
+
 // A loop that carries values whose shapes change is typed anew, with sizes of their own in place of what changes.
-Result<> infer_loop_body(Node* node, const PassContext& context) {
+Result<> infer_loop_body(Graph& graph, Node* node, const PassContext& context) {
   const bool may_change = node->attrs.get_int("keeps_shapes", 0) == 0 && LoopParts(*node).n_carried > 0;
   Graph* rules = ops::SizeCheckScope::graph();
   for (;;) {
@@ -274,6 +352,12 @@ Result<> infer_loop_body(Node* node, const PassContext& context) {
     type_inputs(*node);
     FETTLE_TRY_VOID(infer_body(node, 0, context));
     if (!may_change) return {};
+    FETTLE_TRY(const bool is_other, align_carried(graph, node, before, context));
+    if (is_other) {
+      node->bodies[0] = std::make_shared<Graph>(std::move(before));
+      rules->set_size_checks(std::move(checks));
+      continue;
+    }
     const LoopParts loop(*node);
     std::vector<const TensorType*> found, left;
     for (int i = 0; i < loop.n_carried; ++i) {
@@ -382,10 +466,12 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
     if (is_branch(*node)) {
       FETTLE_TRY(auto body, only_branch(graph, node, context));
       settle_captured(graph, node);
+      if (!body) FETTLE_TRY_VOID(align_branches(node, context));
       if (!body) body = known_branch(*node);
       if (body) return take_branch(graph, node, *body, context);
     } else {
-      FETTLE_TRY_VOID(infer_loop_body(node, context));
+      FETTLE_TRY_VOID(infer_loop_body(graph, node, context));
+      node->attrs.erase(kPartsKey);
       settle_captured(graph, node);
     }
     settle_late_sizes(graph, node);

@@ -38,10 +38,10 @@ Value* Lowering::reshape(Value* x, Shape shape) {
              : (*this)("Reshape", {x}, {{{"shape", dims_attr(std::move(shape))}, {"allowzero", int64_t{1}}}});
 }
 
-Value* Lowering::slice(Value* x, int64_t axis, int64_t start, int64_t end) {
+Value* Lowering::slice(Value* x, int64_t axis, Dim start, Dim end) {
   Attrs attrs;
-  attrs.set("starts", std::vector<int64_t>{start});
-  attrs.set("ends", std::vector<int64_t>{end});
+  attrs.set("starts", dims_attr({std::move(start)}));
+  attrs.set("ends", dims_attr({std::move(end)}));
   attrs.set("axes", std::vector<int64_t>{axis});
   return (*this)("Slice", {x}, std::move(attrs));
 }
@@ -49,6 +49,10 @@ Value* Lowering::slice(Value* x, int64_t axis, int64_t start, int64_t end) {
 Value* Lowering::reduce(std::string_view op, Value* x, std::vector<int64_t> axes, bool keep_dims) {
   if (axes.empty()) return x;
   return (*this)(op, {x}, {{{"axes", std::move(axes)}, {"keepdims", int64_t{keep_dims}}}});
+}
+
+Value* Lowering::size(const Dim& dim) {
+  return dim.is_number() ? index(dim.value()) : reshape((*this)("SizeList", {}, {{{"sizes", dims_attr({dim})}}}), {});
 }
 
 void Lowering::make_sizes(Value* integers, int64_t min, int64_t max, int64_t typical) {
@@ -60,6 +64,11 @@ void Lowering::make_sizes(Value* integers, Shape dims) {
   if (status_) nodes_.remember(add_size_definition(nodes_.graph(), integers, std::move(dims)));
 }
 
+std::vector<Dim> Lowering::sizes(Value* integers, int64_t min, int64_t max) {
+  make_sizes(integers, min, max);
+  return status_ ? *ops::content_of(*integers) : std::vector<Dim>(1, Dim(0));
+}
+
 Value* Lowering::reshape_by_data(Value* x, Value* shape) {
   make_sizes(shape, 0, kMaxDim);
   return status_ ? reshape(x, *ops::content_of(*shape)) : &nothing_;
@@ -67,7 +76,14 @@ Value* Lowering::reshape_by_data(Value* x, Value* shape) {
 
 void Lowering::require(Value* truth, std::string reason) {
   if (!status_) return;
-  Node* check = add_size_definition(nodes_.graph(), cast(truth, kI64), {1});
+  Value* number = cast(truth, kI64);
+  const auto known = ops::content_of(*number);
+  if (known && known->front() == Dim(1)) return;
+  if (known && known->front() == Dim(0)) {
+    status_ = fail(ErrorCode::E605, std::move(reason), node_.name);
+    return;
+  }
+  Node* check = add_size_definition(nodes_.graph(), number, {1});
   check->attrs.set(kReasonKey, std::move(reason));
   nodes_.remember(check);
 }

@@ -25,6 +25,10 @@ class Lowering {
   Value* constant(ConstantTensor data) const { return nodes_.constant("constant", std::move(data)); }
   Value* number(double value, DType dtype) const { return constant(scalar(value, dtype)); }
   Value* ints(const std::vector<int64_t>& values) const { return constant(int_list(values)); }
+  Value* index(int64_t value) const { return number(static_cast<double>(value), kI64); }
+  /// An i64 scalar that is this dim; 0, 1, …, n-1.
+  Value* size(const Dim& dim);
+  Value* iota(const Dim& n) { return (*this)("Range", {index(0), index(0), index(1)}, {{{"count", dims_attr({n})}}}); }
   /// A scalar of this type, from the node's attribute.
   Value* attribute(std::string_view name, double otherwise, DType dtype) const {
     return number(node_.attrs.get_float(name, otherwise), dtype);
@@ -35,7 +39,7 @@ class Lowering {
   Value* reshape(Value* x, Shape shape);
   Value* transpose(Value* x, std::vector<int64_t> perm) { return (*this)("Transpose", {x}, {{{"perm", perm}}}); }
   Value* unsqueeze(Value* x, std::vector<int64_t> axes) { return (*this)("Unsqueeze", {x}, {{{"axes", axes}}}); }
-  Value* slice(Value* x, int64_t axis, int64_t start, int64_t end);
+  Value* slice(Value* x, int64_t axis, Dim start, Dim end);
   Value* reduce(std::string_view op, Value* x, std::vector<int64_t> axes, bool keep_dims);
 
   // What comes to be known while the model runs (late_sizes.h).
@@ -43,9 +47,11 @@ class Lowering {
   void make_sizes(Value* integers, int64_t min, int64_t max, int64_t typical = 0);
   /// The same with these dims, of which those that are no sizes must be what the integers are.
   void make_sizes(Value* integers, Shape dims);
+  /// What integers in memory are: what is known of them, or sizes.
+  std::vector<Dim> sizes(Value* integers, int64_t min = -kMaxDim, int64_t max = kMaxDim);
   /// x under the shape that a list of integers has.
   Value* reshape_by_data(Value* x, Value* shape);
-  /// A call where the truth value does not hold fails, for this reason.
+  /// A call where the truth value does not hold fails, for this reason. E605 where it is known not to hold.
   void require(Value* truth, std::string reason);
 
   /// Adds nodes that are not typed: what comes of them must be given its type before it is used.

@@ -65,6 +65,21 @@ TEST_F(PassTest, WhatTurnsOrShiftsStays) {
   optimize_to("Neg 1, Pad 1, Slice 1");
 }
 
+TEST_F(PassTest, SlicesOfPartsAreTheParts) {
+  Value *a = input("a", {2, 3}), *b = input("b", {4, 3}), *c = input("c", {5, 3}), *none = input("none", {0, 3});
+  Value* whole = op("Concat", {a, none, b, c}, axis(0));
+  const auto slice = [&](int64_t from, int64_t to) {
+    return op("Neg", {op("Slice", {whole, numbers({from}), numbers({to}), numbers({0})})});
+  };
+  g.add_output("b", slice(2, 6));
+  g.add_output("b and c", slice(2, 99));
+  g.add_output("of c", slice(-4, -1));
+  g.add_output("of a and b", slice(1, 4));
+  optimize_to("Neg 4, Concat 2, Slice 2");
+  for (const Node* node : g.nodes())
+    EXPECT_TRUE(node->op->name != "Slice" || node->inputs[0] == c || node->inputs[0]->producer) << to_text(g);
+}
+
 TEST_F(PassTest, ReshapesJoin) {
   Value* x = input("x", {2, 3, 4});
   Value* y = op("Unsqueeze", {op("Flatten", {x}), numbers({0})});

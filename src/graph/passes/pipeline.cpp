@@ -136,7 +136,11 @@ Result<> refine_sizes(Graph& graph, const OpenSizes& sizes) {
                   fmt::format("no size in {} to {} is a multiple of {}", facts.min.value_or(dim.min()),
                               facts.max.value_or(dim.max()), divisor),
                   name);
-    const Dim narrow = Dim::symbol(name, least, most, divisor, facts.typical.value_or(dim.typical()));
+    if (!std::ranges::is_sorted(facts.points, std::ranges::less_equal()))
+      return fail(ErrorCode::E709, "the values that kernels are made for must rise", name);
+    const Dim narrow =
+        Dim::symbol(name, least, most, divisor, facts.points.empty() ? dim.typical() : facts.points.back());
+    if (facts.points.size() > 1 && least < most) graph.add_size_classes({narrow, facts.points});
     refined.emplace(name, least == most ? Dim(least) : narrow);
   }
   for (Value* input : graph.inputs())

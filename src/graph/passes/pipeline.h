@@ -54,7 +54,8 @@ Result<> optimize(Graph& graph, const PassContext& context = {});
 /// What is known of a size that a model leaves open; what is not said stays as it is.
 struct SizeFacts {
   std::optional<int64_t> min, max, divisor;
-  std::optional<int64_t> typical;  // for which kernels are made, and tuned
+  /// Values, ascending, for which kernels are made, and tuned (SizeClasses); none: what is typical.
+  std::vector<int64_t> points = {};
 };
 /// By the names of sizes: "batch", or "x.0" where the model has none for axis 0 of x.
 using OpenSizes = std::map<std::string, SizeFacts>;

@@ -104,6 +104,53 @@ bool slice_before_transpose(Graph& graph, const Match& m) {
   return slice && becomes_node(graph, m, "Transpose", {slice->output()}, {{"perm", perm}}, "before");
 }
 
+// Slice(Concat(a, b, …)) that begins and ends at parts' borders is these parts; one within a part is a slice of that.
+bool slice_of_parts(Graph& graph, const Match& m) {
+  const Node *slice = m.root(), *concat = m.node("whole");
+  const auto starts = ops::dims_param(*slice, 1, "starts");
+  if (!starts || !*starts || (*starts)->size() != 1 || slice->inputs.size() != 1) return false;
+  const auto rank = static_cast<int64_t>(slice->input(0)->shape().size());
+  const auto positive = [&](int64_t axis) { return axis < 0 ? axis + rank : axis; };
+  const int64_t axis = positive(concat->attrs.get_int("axis", 0));
+  if (positive(slice->attrs.get_ints("axes", {0}).front()) != axis || slice->attrs.get_ints("steps", {1}).front() != 1)
+    return false;
+  const auto extent = [&](const Value* x) { return x->shape()[static_cast<size_t>(axis)]; };
+  Dim begin = (*starts)->front();
+  if (begin.max() < 0) begin = begin + extent(slice->input(0));
+  const Dim end = begin + extent(slice->output());
+  std::vector<Value*> parts;
+  Dim at = 0;
+  for (Value* part : concat->inputs) {
+    const Dim next = at + extent(part);
+    if (parts.empty() && (begin - at).min() >= 0 && (next - end).min() >= 0 && !(at == begin && next == end)) {
+      const Dim first = begin - at, last = end - at;
+      return becomes_node(
+          graph, m, "Slice", {part},
+          {{"axes", std::vector<int64_t>{axis}}, {"starts", dims_attr({first})}, {"ends", dims_attr({last})}}, "whole");
+    }
+    if (at == begin || !parts.empty()) parts.push_back(part);
+    if (!parts.empty() && next == end) {
+      if (parts.size() == 1) return becomes(graph, m, parts[0]);
+      return becomes_node(graph, m, "Concat", std::move(parts), {{"axis", axis}}, "whole");
+    }
+    at = next;
+  }
+  return false;
+}
+
+bool has_an_empty_part(const Match& m) {
+  return m.root()->inputs.size() > 1 &&
+         std::ranges::any_of(m.root()->inputs, [](const Value* x) { return element_count(x->shape()) == Dim(0); });
+}
+bool without_empty_parts(Graph& graph, const Match& m) {
+  std::vector<Value*> parts;
+  for (Value* x : m.root()->inputs)
+    if (!(element_count(x->shape()) == Dim(0))) parts.push_back(x);
+  if (parts.empty()) parts.push_back(m.root()->input(0));
+  if (parts.size() == 1) return becomes(graph, m, parts[0]);
+  return becomes_node(graph, m, "Concat", std::move(parts), {{"axis", m.root()->attrs.get_int("axis", 0)}});
+}
+
 bool is_one_reshape(const Match& m) { return m.root()->inputs.size() == 1; }
 // Flatten, Squeeze, Unsqueeze, and Reshape of any wording.
 bool is_worded_otherwise(const Match& m) {
@@ -201,6 +248,8 @@ const std::vector<Rewrite>& rewrites() {
       // Less is moved, and slices of one transposed tensor no longer share it.
       {"slice(transpose(x)) → transpose(slice(x))", node("Slice", {node("Transpose", {x}).as("before")}), has_starts,
        slice_before_transpose},
+      {"concat(x, nothing) → x", node("Concat"), has_an_empty_part, without_empty_parts},
+      {"slice(concat(a, b)) → b", node("Slice", {node("Concat").as("whole")}), has_starts, slice_of_parts},
       {"reshape to the same shape", node([](const OpDef& op) { return op.is_reshape; }), nullptr, becomes_input},
       {"reshape(reshape(x))", node([](const OpDef& op) { return op.is_reshape; }), reshapes_a_reshape, one_reshape},
       {"flatten, squeeze, unsqueeze → reshape", node([](const OpDef& op) { return op.is_reshape; }),

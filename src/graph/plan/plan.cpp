@@ -16,6 +16,7 @@
 #include "graph/op_util.h"
 #include "graph/plan/memory.h"
 #include "graph/plan/placement.h"
+#include "graph/plan/size_classes.h"
 #include "graph/plan/workload.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
@@ -896,7 +897,11 @@ bool copies_to_itself(const Plan& plan, const PlannedCall& call) {
   return from != to && plan.storages[static_cast<size_t>(from)].in_place_of == to;
 }
 
-Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) { return Planner(graph, options).run(); }
+Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) {
+  FETTLE_TRY(Plan plan, Planner(graph, options).run());
+  FETTLE_TRY_VOID(add_size_classes(plan, graph));
+  return plan;
+}
 
 double plan_seconds(const Plan& plan, int threads, KernelCosts& costs) {
   double seconds = 0;
@@ -1242,6 +1247,11 @@ std::string to_text(const Plan& plan) {
     if (storage.kind == Storage::Kind::kArena) separate = separate + storage.size_bytes;
   }
   add_steps(text, plan, plan.steps, "");
+  size_t task = plan.workloads.size();
+  for (size_t w = 0; w < plan.workloads.size(); ++w)
+    for (const SizeClass& of : plan.workloads[w].classes)
+      text += fmt::format("task {} where {} <= {}: task {}\n", w,
+                          plan.workloads[w].func->int_params[static_cast<size_t>(of.param)].var->name, of.most, task++);
   text += fmt::format(
       "{} calls of {} workloads, {} views, {} in place; arena {} bytes ({} without reuse), constants {} bytes\n",
       plan.calls.size(), plan.workloads.size(), plan.views, plan.in_place, plan.arena_bytes.to_string(),

@@ -43,11 +43,21 @@ struct Storage {
   int in_place_of = -1;  // kArena: it is this storage, whose content nobody needs any more when it is written
 };
 
+/// A kernel of its own for some sizes.
+struct SizeClass {
+  Func func;  // the workload's, with the class's range and typical values
+  Digest hash;
+  int param = 0;  // which integer parameter decides
+  int64_t most = 0;
+};
+
 /// A piece of work that may occur many times in a model, and in many models.
 struct PlannedWorkload {
   Func func;      // canonical; its integer parameters are sizes
   Digest hash;    // canonical_hash(func)
   int count = 0;  // calls in this plan
+  std::vector<SizeClass> classes =
+      {};  // the first whose `most` is no less than the parameter; else the workload itself
 };
 
 /// Where an argument of a kernel begins.

@@ -61,14 +61,17 @@ class PlanRunner {
     }
   }
 
-  // Made when it is first used: its sizes are known then.
+  // Made when it is first used: its sizes are known then. It has others after each iteration of a loop that carries it.
   TensorBuilder& output(size_t i) {
-    if (!outputs_[i]) {
-      const Value& value = *graph_.outputs()[i].value;
-      std::vector<int64_t> shape;
-      for (const Dim& dim : value.shape()) shape.push_back(number(dim));
-      outputs_[i] = make_tensor(value.dtype(), std::move(shape)).value();
-    }
+    const Value& value = *graph_.outputs()[i].value;
+    std::vector<int64_t> shape;
+    for (const Dim& dim : value.shape()) shape.push_back(number(dim));
+    if (outputs_[i] && outputs_[i]->shape == shape) return *outputs_[i];
+    TensorBuilder made = make_tensor(value.dtype(), std::move(shape)).value();
+    if (outputs_[i])
+      std::memcpy(made.bytes.get(), outputs_[i]->bytes.get(),
+                  static_cast<size_t>(std::min(made.size_bytes, outputs_[i]->size_bytes)));
+    outputs_[i] = std::move(made);
     return *outputs_[i];
   }
 

@@ -1,0 +1,105 @@
+#include <gtest/gtest.h>
+
+#include "graph/late_sizes.h"
+#include "graph/passes/pipeline.h"
+#include "graph/passes/testing.h"
+
+namespace fettle {
+namespace {
+
+class Sequences : public PassFixture {
+ protected:
+  std::vector<Value*> many(std::string_view name, std::vector<Value*> inputs, size_t n_outputs = 2, Attrs attrs = {}) {
+    return g.add_node(find_op(name), std::string(name), std::move(inputs), std::move(attrs), {}, n_outputs)->outputs;
+  }
+  Value* position(int64_t i) { return g.add_constant("i", reshaped(int_list(std::vector<int64_t>{i}), {})); }
+  Diagnostic refusal() {
+    const auto done = optimize(g);
+    EXPECT_FALSE(done) << to_text(g);
+    return done ? Diagnostic{} : done.error();
+  }
+
+  const Dim n_ = Dim::symbol("N", 0, kMaxDim, 1, 8), m_ = Dim::symbol("M", 0, kMaxDim, 1, 8);
+};
+
+TEST_F(Sequences, AnElementThatIsKnownIsThere) {
+  Value *a = input("a", {n_, 4}), *b = input("b", {m_, 3});
+  auto s = many("SequenceConstruct", {a, b});
+  s = many("SequenceInsert", {s[0], s[1], a, position(0)});
+  s = many("SequenceErase", {s[0], s[1], position(-2)});
+  g.add_output("y", many("SequenceAt", {s[0], s[1], position(-1)}, 1)[0]);
+  g.add_output("n", many("SequenceLength", {s[0], s[1]}, 1)[0]);
+  ASSERT_TRUE(optimize(g));
+  EXPECT_TRUE(g.nodes().empty()) << to_text(g);
+  EXPECT_EQ(g.outputs()[0].value, b);
+  EXPECT_EQ(g.outputs()[1].value->constant->int_at(0), 2);
+}
+
+TEST_F(Sequences, ConcatenationOfKnownElementsIsOneNode) {
+  Value *a = input("a", {2, n_}), *b = input("b", {2, m_});
+  const auto s = many("SequenceConstruct", {a, b});
+  g.add_output("y", many("ConcatFromSequence", {s[0], s[1]}, 1, axis(-1))[0]);
+  ASSERT_TRUE(optimize(g));
+  EXPECT_EQ(histogram(g), "Concat 1") << to_text(g);
+  EXPECT_EQ(g.nodes()[0]->inputs, (std::vector<Value*>{a, b}));
+}
+
+TEST_F(Sequences, ElementsOfOtherRanksHaveExtentsBehindThem) {
+  const auto s = many("SequenceConstruct", {input("a", {3}), input("b", {2, 5})});
+  g.add_output("dims", s[1]);
+  g.add_output("y", many("SequenceAt", {s[0], s[1], position(0)}, 1)[0]);
+  ASSERT_TRUE(optimize(g));
+  EXPECT_EQ(to_ints(*g.outputs()[0].value->constant), (std::vector<int64_t>{3, -1, 2, 5}));
+  EXPECT_EQ(g.outputs()[1].value, g.inputs()[0]);
+}
+
+TEST_F(Sequences, APieceOfATensorIsASlice) {
+  const auto s = many("SplitToSequence", {input("x", {7, n_}), position(3)});
+  g.add_output("y", many("SequenceAt", {s[0], s[1], position(2)}, 1)[0]);
+  ASSERT_TRUE(optimize(g));
+  EXPECT_EQ(histogram(g), "Slice 1") << to_text(g);
+  EXPECT_EQ(g.outputs()[0].value->shape(), (Shape{1, n_}));
+}
+
+TEST_F(Sequences, PositionsOutsideAreRefused) {
+  const auto s = many("SequenceConstruct", {input("a", {3}), input("b", {2})});
+  g.add_output("y", many("SequenceAt", {s[0], s[1], position(2)}, 1)[0]);
+  EXPECT_EQ(refusal().code, ErrorCode::E605);
+}
+
+TEST_F(Sequences, ElementsThatDoNotFitAreRefused) {
+  const auto s = many("SequenceConstruct", {input("a", {3}), input("b", {2, 3})});
+  g.add_output("y", many("ConcatFromSequence", {s[0], s[1]}, 1, axis(0))[0]);
+  const Diagnostic refused = refusal();
+  EXPECT_EQ(refused.code, ErrorCode::E605);
+  EXPECT_NE(refused.message.find("different ranks"), std::string::npos) << refused.to_string();
+}
+
+TEST_F(Sequences, ARankThatIsOpenIsNamed) {
+  Value *data = input("x.data", {n_}), *dims = input("x.dims", {3, Dim::symbol("x.rank", 0, 8)}, kI64);
+  g.add_output("y", many("SequenceAt", {data, dims, position(2)}, 1)[0]);
+  const Diagnostic refused = refusal();
+  EXPECT_EQ(refused.code, ErrorCode::E604);
+  EXPECT_NE(refused.message.find("x.rank"), std::string::npos) << refused.to_string();
+}
+
+TEST_F(Sequences, NothingIsNotRead) {
+  Value* present = g.add_constant("present", scalar(0, kBool));
+  g.add_output("y", many("OptionalGetElement", {present, input("x", {2})}, 1)[0]);
+  EXPECT_EQ(refusal().code, ErrorCode::E605);
+}
+
+// Two numbers of data that must be equal are looked at when both are known.
+TEST_F(Sequences, SizesThatDataTellStayApart) {
+  const auto range = [&](const char* name) { return op("Range", {position(0), input(name, {}, kI64), position(1)}); };
+  g.add_output("y", op("Add", {range("n"), range("m")}));
+  ASSERT_TRUE(optimize(g));
+  std::set<std::string> sizes;
+  for (const Node* node : g.nodes())
+    for (const Dim& size : defined_sizes(*node)) EXPECT_TRUE(sizes.emplace(size.symbol_name()).second) << to_text(g);
+  EXPECT_EQ(sizes.size(), 2u);
+  EXPECT_FALSE(g.size_checks().empty());
+}
+
+}  // namespace
+}  // namespace fettle
