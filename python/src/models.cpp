@@ -56,7 +56,8 @@ constexpr std::pair<FettleDtype, const char*> kTypes[] = {{FETTLE_F32, "float32"
                                                           {FETTLE_F8E5M2, "float8_e5m2"},
                                                           {FETTLE_F8E5M2FNUZ, "float8_e5m2fnuz"},
                                                           {FETTLE_F8E8M0, "float8_e8m0fnu"},
-                                                          {FETTLE_F4E2M1, "float4_e2m1fn"}};
+                                                          {FETTLE_F4E2M1, "float4_e2m1fn"},
+                                                          {FETTLE_STRING, "string"}};
 
 const char* name_of(int32_t dtype) {
   for (const auto& [type, name] : kTypes)
@@ -130,18 +131,21 @@ using InputArray = nb::ndarray<nb::ro, nb::device::cpu>;
 /// numpy's arrays as the runtime takes them, wherever and however they lie.
 class Given {
  public:
-  /// given: (name, dtype, array) of each.
+  /// given: (name, dtype, array) of each; in place of an array of strings, their bytes and where each ends.
   explicit Given(nb::list given) {
     const size_t count = nb::len(given);
     arrays_.reserve(count);
     names_.reserve(count);
     extents_.reserve(2 * count);
     for (nb::handle item : given) {
-      const InputArray& array = arrays_.emplace_back(nb::cast<InputArray>(item[2]));
       FettleTensor tensor{};
       tensor.struct_bytes = sizeof tensor;
       tensor.dtype = type_of(nb::cast<std::string>(item[1]));
-      if (static_cast<int64_t>(array.itemsize()) != dtype_bytes(tensor.dtype))
+      const bool is_string = tensor.dtype == FETTLE_STRING;
+      nb::object data = item[2];
+      if (is_string) data = data[1];
+      const InputArray& array = arrays_.emplace_back(nb::cast<InputArray>(data));
+      if (static_cast<int64_t>(array.itemsize()) != (is_string ? 8 : dtype_bytes(tensor.dtype)))
         raise(ErrorCode::E705, "an array of another type");
       tensor.rank = static_cast<int32_t>(array.ndim());
       tensor.name = names_.emplace_back(nb::cast<std::string>(item[0])).c_str();
@@ -153,6 +157,7 @@ class Given {
       }
       tensor.shape = shape.data();
       tensor.strides = strides.data();
+      if (is_string) tensor.data = take_strings(nb::cast<nb::bytes>(nb::object(item[2])[0]), array);
       tensors_.push_back(tensor);
     }
   }
@@ -160,6 +165,22 @@ class Given {
   std::span<const FettleTensor> tensors() const { return tensors_; }
 
  private:
+  /// ends: dense.
+  FettleString* take_strings(nb::bytes bytes, const InputArray& ends) {
+    const char* at = bytes.c_str();
+    std::vector<FettleString>& strings = strings_.emplace_back();
+    int64_t begin = 0;
+    for (size_t i = 0; i < ends.size(); ++i) {
+      const int64_t end = static_cast<const int64_t*>(ends.data())[i];
+      strings.push_back({at + begin, end - begin});
+      begin = end;
+    }
+    bytes_.push_back(std::move(bytes));
+    return strings.data();
+  }
+
+  std::vector<nb::bytes> bytes_;
+  std::vector<std::vector<FettleString>> strings_;
   std::vector<InputArray> arrays_;
   std::vector<std::string> names_;
   std::vector<std::vector<int64_t>> extents_;
@@ -169,10 +190,23 @@ class Given {
 /// One a model's output, without data: the context's memory is copied from.
 std::vector<FettleTensor> blank_outputs(const Model& model) { return {model.outputs().begin(), model.outputs().end()}; }
 
-/// (name, dtype, shape, bytes)
+/// A list of str; bytes that are no UTF-8 are escaped, as os.fsdecode does.
+nb::list strings_of(const FettleTensor& tensor) {
+  nb::list list;
+  const auto* strings = static_cast<const FettleString*>(tensor.data);
+  const auto count = static_cast<size_t>(fettle_tensor_bytes(&tensor)) / sizeof(FettleString);
+  for (size_t i = 0; i < count; ++i)
+    list.append(nb::steal(PyUnicode_DecodeUTF8(strings[i].data, strings[i].bytes, "surrogateescape")));
+  return list;
+}
+
+/// (name, dtype, shape, bytes, or a list of strings)
 nb::tuple copied(const FettleTensor& tensor) {
   nb::list shape;
   for (int32_t d = 0; d < tensor.rank; ++d) shape.append(tensor.shape[d]);
+  if (tensor.dtype == FETTLE_STRING)
+    return nb::make_tuple(std::string(tensor.name), std::string(name_of(tensor.dtype)), nb::tuple(shape),
+                          strings_of(tensor));
   return nb::make_tuple(std::string(tensor.name), std::string(name_of(tensor.dtype)), nb::tuple(shape),
                         nb::bytearray(tensor.data, static_cast<size_t>(fettle_tensor_bytes(&tensor))));
 }

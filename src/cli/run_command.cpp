@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "driver/open.h"
+#include "rt/utf8.h"
 #include "runtime/npy.h"
 
 namespace fettle::cli {
@@ -24,6 +25,29 @@ std::string file_name(const std::string& tensor) {
   for (char& c : name)
     if (c == '/' || c == '\\' || c == ':' || static_cast<unsigned char>(c) < 32) c = '_';
   return name.empty() || name[0] == '.' ? "_" + name : name;
+}
+
+/// UTF-8, with U+FFFD in place of what is none.
+std::string printable(std::string_view text) {
+  std::string made;
+  while (!text.empty()) {
+    const rt::Utf8 character = rt::decode_utf8(text.data(), std::ssize(text));
+    made += character.code < 0 ? "\xef\xbf\xbd" : text.substr(0, static_cast<size_t>(character.bytes));
+    text.remove_prefix(static_cast<size_t>(character.bytes));
+  }
+  return made;
+}
+
+/// Strings are told, one a line, as JSON writes them.
+void print_strings(const NamedTensor& output, Report& report) {
+  nlohmann::json strings = nlohmann::json::array();
+  report.text += fmt::format("{}  {}\n", output.name, output.tensor.type_to_string());
+  for (const std::string_view text : output.tensor.strings()) {
+    strings.push_back(printable(text));
+    report.text += "  " + strings.back().dump() + "\n";
+  }
+  report.json["outputs"].push_back(
+      {{"name", output.name}, {"type", output.tensor.type_to_string()}, {"strings", std::move(strings)}});
 }
 
 Result<Report> run_model(const Options& options) {
@@ -49,6 +73,10 @@ Result<Report> run_model(const Options& options) {
   Report report;
   report.json["outputs"] = nlohmann::json::array();
   for (const NamedTensor& output : outputs) {
+    if (output.tensor.dtype() == FETTLE_STRING) {
+      print_strings(output, report);
+      continue;
+    }
     const std::string path = (std::filesystem::path(options.folder) / (file_name(output.name) + ".npy")).string();
     FETTLE_TRY_VOID(write_npy(path, output.tensor));
     report.json["outputs"].push_back({{"name", output.name}, {"type", output.tensor.type_to_string()}, {"file", path}});

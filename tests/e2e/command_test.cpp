@@ -50,6 +50,25 @@ TEST_F(Command, CompilesAndRuns) {
   }
 }
 
+TEST_F(Command, PrintsStrings) {
+  write_model("model.onnx", [](onnx::ModelProto& model) {
+    onnx::NodeProto& cast = *model.mutable_graph()->add_node();
+    cast.set_op_type("Cast");
+    cast.add_input("y");
+    cast.add_output("text");
+    onnx::AttributeProto& to = *cast.add_attribute();
+    to.set_name("to");
+    to.set_type(onnx::AttributeProto::INT);
+    to.set_i(onnx::TensorProto::STRING);
+    onnx::ValueInfoProto& output = *model.mutable_graph()->add_output();
+    output.set_name("text");
+    output.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::STRING);
+  });
+  const json ran = run({"run", path("model.onnx"), "--input", "x=" + path("x.npy"), "--output-dir", path("results")});
+  EXPECT_EQ(ran.at("outputs").at(1).at("strings"), json({"0", "0.75", "1.5", "2.25", "0", "0.75", "1.5", "2.25"}));
+  EXPECT_FALSE(std::filesystem::exists(path("results/text.npy")));
+}
+
 TEST_F(Command, TimesModels) {
   for (const bool library : {false, true}) {
     if (library) run({"compile", path("model.onnx"), "-o", path("model.so")});

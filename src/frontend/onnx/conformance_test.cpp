@@ -27,6 +27,7 @@
 #include "graph/passes/pipeline.h"
 #include "graph/plan/plan.h"
 #include "graph/plan/testing.h"
+#include "graph/strings.h"
 #include "onnx-ml.pb.h"
 
 namespace fettle {
@@ -174,6 +175,8 @@ std::string compare(const ConstantTensor& got, const ConstantTensor& want, int64
   // The tolerances of the package's own runner; 16-bit floats are computed at the precision of their type.
   const double relative = half ? 1e-2 : 1e-3, absolute = half ? 1e-3 : 1e-7;
   for (int64_t i = 0; i < want.n_elems(); ++i) {
+    if (want.dtype.is_string() && got.int_at(i) != want.int_at(i))
+      return fmt::format("element {} is \"{}\", not \"{}\"", i, string_of(got.int_at(i)), string_of(want.int_at(i)));
     if (!want.dtype.is_float() && !want.dtype.is_small_float()) {
       if (std::abs(got.int_at(i) - want.int_at(i)) > steps)
         return fmt::format("element {} is {}, not {}", i, got.int_at(i), want.int_at(i));

@@ -7,6 +7,7 @@
 
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/normalize.h"
+#include "graph/strings.h"
 
 namespace fettle::onnx_reader {
 namespace {
@@ -112,6 +113,10 @@ Result<> Importer::add_constant(const NodeProto& node) {
     data = from_list(kI64, a.ints(), false);
   else if (kind == "sparse_value")
     data = read_sparse_tensor(a.sparse_tensor(), model_, files_);
+  else if (kind == "value_string")
+    data = string_scalar(a.s());
+  else if (kind == "value_strings")
+    data = string_tensor(std::vector<std::string>(a.strings().begin(), a.strings().end()), {a.strings_size()});
   else
     return fail(ErrorCode::E603, fmt::format("Constant with {}", kind));
   if (!data) return fail(std::move(data.error()));

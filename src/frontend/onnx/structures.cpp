@@ -344,7 +344,7 @@ Result<Structure> Importer::absent(const TypeProto& type, const std::string& nam
     return {};
   };
   if (kind.content == StructureKind::kTensor) {
-    FETTLE_TRY_VOID(add("", dtype, std::vector<int64_t>(static_cast<size_t>(rank), 0)));
+    FETTLE_TRY_VOID(add("", dtype, std::vector<int64_t>(elem.has_shape() ? static_cast<size_t>(rank) : 1, 0)));
   } else if (kind.content == StructureKind::kSequence) {
     FETTLE_TRY_VOID(add(".data", dtype, {0}));
     FETTLE_TRY_VOID(add(".dims", kI64, {0, rank}));

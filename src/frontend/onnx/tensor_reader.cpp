@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "graph/small_types.h"
+#include "graph/strings.h"
 #include "onnx-ml.pb.h"
 
 namespace fettle::onnx_reader {
@@ -62,6 +63,11 @@ Result<ConstantTensor> read_typed_fields(const TensorProto& tensor, DType dtype,
     return [](TensorBuilder& out, const auto& source) { copy_values<T>(out, source); };
   };
   switch (tensor.data_type()) {
+    case TensorProto::STRING:
+      return filled_with(tensor.string_data(), [](TensorBuilder& out, const auto& source) {
+        for (int i = 0; i < source.size(); ++i)
+          out.elems<int64_t>()[static_cast<size_t>(i)] = string_number(source.Get(i));
+      });
     case TensorProto::FLOAT:
       return filled_with(tensor.float_data(), typed(float{}));
     case TensorProto::DOUBLE:
@@ -161,6 +167,8 @@ Result<ConstantTensor> read_tensor(const TensorProto& tensor, const std::shared_
     size_bytes.error().where = tensor.name();
     return fail(std::move(size_bytes.error()));
   }
+  if (dtype->is_string() && (tensor.data_location() == TensorProto::EXTERNAL || tensor.has_raw_data()))
+    return fail(ErrorCode::E606, "strings stand in string_data, not in raw or external data", tensor.name());
   if (tensor.data_location() == TensorProto::EXTERNAL) return read_external(tensor, *dtype, std::move(shape), files);
   if (!tensor.has_raw_data()) return read_typed_fields(tensor, *dtype, std::move(shape));
   if (static_cast<int64_t>(tensor.raw_data().size()) != *size_bytes) return wrong_length(tensor);

@@ -9,6 +9,7 @@
 #include "graph/control.h"
 #include "graph/ops/sequence.h"
 #include "graph/passes/lowering.h"
+#include "graph/strings.h"
 
 namespace fettle {
 namespace {
@@ -105,11 +106,16 @@ Result<Position> position_of(Lowering& g, const Node& node, Value* given, const 
   }
   if (at.max() < 0 || (most - at).max() < 0)
     return bad_types(node, fmt::format("position {} of a sequence of {} elements", stated.to_string(), n.to_string()));
-  note_not_negative(node, at, "a position");
-  note_not_negative(node, most - at, "a position, from the end");
-  if (at.is_number()) return Position{at, g.index(at.value())};
+  const bool is_inside = at.min() >= 0 && (most - at).min() >= 0;
+  if (is_inside && at.is_number()) return Position{at, g.index(at.value())};
   Value* is_negative = g.cast(g("Less", {given, g.index(0)}), kI64);
-  return Position{at, g("Add", {given, g("Mul", {is_negative, length_of(g, s)})})};
+  Value* value = g("Add", {given, g("Mul", {is_negative, length_of(g, s)})});
+  if (!is_inside) {
+    Value* last = most == n ? length_of(g, s) : g("Sub", {length_of(g, s), g.index(1)});
+    g.require(g("And", {g("GreaterOrEqual", {value, g.index(0)}), g("LessOrEqual", {value, last})}),
+              said(node, "the position is outside of the sequence"));
+  }
+  return Position{at, value};
 }
 
 /// Where the element at this position begins.
@@ -305,8 +311,9 @@ Result<Values> concat_from_sequence(Lowering& g, const Node& node) {
   if (!node.attrs.has("axis")) return bad_attribute(node, "no axis is given");
   const bool is_new = node.attrs.get_int("new_axis", 0) != 0;
   const Dim n = s.length();
-  if (n == Dim(0)) return bad_types(node, "the sequence is empty");
-  note_not_negative(node, n - 1, "the sequence's length, less one");
+  if (n == Dim(0)) return bad_types(node, "the sequence has no elements");
+  if (n.min() < 1)
+    g.require(g("GreaterOrEqual", {length_of(g, s), g.index(1)}), said(node, "the sequence has no elements"));
   FETTLE_TRY(const int64_t rank, rank_of_elements(node, s));
   FETTLE_TRY(const int64_t axis, axis_of(node, 0, rank + (is_new ? 1 : 0)));
   if (const auto shapes = known_shapes(s)) {
@@ -467,8 +474,11 @@ Result<Values> optional_get(Lowering& g, const Node& node) {
 Result<Value*> keys_attribute(Lowering& g, const Node& node, std::string_view ints, std::string_view strings) {
   if (node.attrs.has(ints) == node.attrs.has(strings))
     return bad_attribute(node, fmt::format("it must have one of {} and {}", ints, strings));
-  if (node.attrs.has(strings)) return fail(ErrorCode::E603, fmt::format("{} of strings", node.op->name), node.name);
-  return g.ints(node.attrs.get_ints(ints));
+  if (node.attrs.has(ints)) return g.ints(node.attrs.get_ints(ints));
+  const auto* texts = std::get_if<std::vector<std::string>>(node.attrs.find(strings));
+  if (!texts) return bad_attribute(node, fmt::format("{} are no strings", strings));
+  FETTLE_TRY(ConstantTensor keys, string_tensor(*texts, {std::ssize(*texts)}));
+  return g.constant(std::move(keys));
 }
 
 // (x: [n, k]): n maps of k keys; a list is one
@@ -502,15 +512,19 @@ Result<Values> cast_map(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_map(node));
   const std::string to = node.attrs.get_string("cast_to", "TO_FLOAT"),
                     form = node.attrs.get_string("map_form", "DENSE");
-  if (to != "TO_FLOAT" && to != "TO_INT64") return fail(ErrorCode::E603, "CastMap with cast_to " + to, node.name);
+  if (to != "TO_FLOAT" && to != "TO_INT64" && to != "TO_STRING")
+    return fail(ErrorCode::E603, "CastMap with cast_to " + to, node.name);
   if (form != "DENSE" && form != "SPARSE") return bad_attribute(node, "map_form is " + form);
-  Value *keys = node.inputs[0], *values = g.cast(node.inputs[1], to == "TO_FLOAT" ? kF32 : kI64);
+  Value *keys = node.inputs[0], *values = g.cast(node.inputs[1], to == "TO_FLOAT"   ? kF32
+                                                                 : to == "TO_INT64" ? kI64
+                                                                                    : kString);
   if (keys->dtype() != kI64) return bad_types(node, fmt::format("its keys are of {}", keys->dtype().to_string()));
   if (form == "DENSE") {
     const std::vector<Value*> sorted =
         g.many("TopK", {keys, g("Shape", {keys})}, {{"axis", int64_t{0}}, {"largest", int64_t{0}}}, 2);
     return Values{g.unsqueeze(g("Gather", {values, sorted[1]}), {0})};
   }
+  if (values->dtype().is_string()) return fail(ErrorCode::E603, "a sparse CastMap of strings", node.name);
   const int64_t most = node.attrs.get_int("max_map", 1);
   if (most < 1 || most > kMaxDim) return bad_attribute(node, fmt::format("max_map is {}", most));
   Value* places = g.unsqueeze(g.iota(most), {1});

@@ -89,6 +89,20 @@ TEST_F(Sequences, NothingIsNotRead) {
   EXPECT_EQ(refusal().code, ErrorCode::E605);
 }
 
+// No element of an empty sequence is read by a body that is never run.
+TEST_F(Sequences, NothingIsMappedToNothing) {
+  const auto empty = many("SequenceEmpty", {}, 2, {{"dtype", int64_t{1}}});
+  Node* map = g.add_node(find_op("SequenceMap"), "map", {empty[0], empty[1]},
+                         {{"kinds", std::vector<int64_t>{1}}, {"dtypes", std::vector<int64_t>{1}}}, {}, 2);
+  auto body = std::make_shared<Graph>("body");
+  body->add_output("y", body->add_node(find_op("Relu"), "relu", {body->add_input("x")})->output());
+  map->bodies.push_back(std::move(body));
+  g.add_output("dims", map->outputs[1]);
+  ASSERT_TRUE(optimize(g));
+  EXPECT_TRUE(g.nodes().empty()) << to_text(g);
+  EXPECT_EQ(g.outputs()[0].value->shape()[0], Dim(0));
+}
+
 // Two numbers of data that must be equal are looked at when both are known.
 TEST_F(Sequences, SizesThatDataTellStayApart) {
   const auto range = [&](const char* name) { return op("Range", {position(0), input(name, {}, kI64), position(1)}); };

@@ -252,9 +252,9 @@ constexpr OpDef defs[] = {
            {.content = same_content, .work = kMoves, .is_pointwise = true, .view = &reshape_view, .is_copy = always}),
     define(kElementwise, "Dropout", 1, dropout_type, dropout,
            {.n_outputs = 2, .work = kMoves, .is_copy = dropout_copies}),
-    define(kOpaque, "Shape", 1, shape_type, shape_compute, {.content = shape_content}),
+    define(kOpaque, "Shape", 1, shape_type, shape_compute, {.content = shape_content, .takes_strings = always}),
     define(kOpaque, "SizeList", 0, size_list_type, size_list, {.content = size_list_content}),
-    define(kOpaque, "Size", 1, size_type, size_compute, {.content = size_content}),
+    define(kOpaque, "Size", 1, size_type, size_compute, {.content = size_content, .takes_strings = always}),
 };
 
 }  // namespace

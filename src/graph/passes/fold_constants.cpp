@@ -16,7 +16,7 @@ constexpr int64_t kMaxPairs = int64_t{1} << 31;
 }  // namespace
 
 bool can_fold(const Node& node, int64_t max_bytes) {
-  if (!node.op->compute) return false;
+  if (!node.op->compute && !is_host(node)) return false;
   int64_t in_bytes = 0, out_bytes = 0, largest = 0;
   for (const Value* input : node.inputs) {
     if (!input) continue;

@@ -63,7 +63,7 @@ std::optional<AttrValue> as_attribute(const ConstantTensor& data, ParamInput::Ki
     case Kind::kFloats:
       return AttrValue(to_doubles(data));
     case Kind::kFloat:
-      if (data.dtype.is_small_float()) return std::nullopt;  // programs have codes, no numbers
+      if (data.dtype.is_small_float() || data.dtype.is_string()) return std::nullopt;  // a code is no number
       if (data.n_elems() != 1 || (data.dtype.is_int() && std::abs(data.at(0)) >= kExact)) return std::nullopt;
       return AttrValue(data.at(0));
     case Kind::kTensor:
@@ -271,9 +271,6 @@ Result<ConstantTensor> nothing_of(DType dtype, size_t rank) {
   FETTLE_TRY(TensorBuilder tensor, make_tensor(dtype, std::vector<int64_t>(rank, 0)));
   return std::move(tensor).finish();
 }
-bool is_nothing(const Value& value) {
-  return value.is_constant() && (value.constant->n_elems() == 0 || value.constant->shape.empty());
-}
 
 /// What has to be done to one of two values, which are one part of a structure, for both to have one rank.
 struct PartFix {
@@ -281,16 +278,27 @@ struct PartFix {
   bool is_widened = false;
   size_t rank = 0;  // widened: so many columns; else it is nothing, of this rank
 };
-std::optional<PartFix> fix_of_part(int64_t part, const Value& a, const Value& b) {
-  const Shape &x = a.shape(), &y = b.shape();
-  if (part == kDimsPart && x.size() == 2 && y.size() == 2 && x[1].is_number() && y[1].is_number() && !(x[1] == y[1])) {
+
+using PartOf = std::function<const Value*(size_t)>;
+/// Of part i of two lists of values.
+std::optional<PartFix> fix_of_part(const std::vector<int64_t>& parts, size_t i, const PartOf& first,
+                                   const PartOf& second) {
+  const Shape &x = first(i)->shape(), &y = second(i)->shape();
+  if (parts[i] == kDimsPart && x.size() == 2 && y.size() == 2 && x[1].is_number() && y[1].is_number() &&
+      !(x[1] == y[1])) {
     const int64_t columns = std::max(x[1].value(), y[1].value());
     return PartFix{x[1].value() < columns, true, static_cast<size_t>(columns)};
   }
-  if (part == kAbsentPart && x.size() != y.size() && (is_nothing(a) || is_nothing(b)))
-    return is_nothing(a) ? PartFix{true, false, y.size()} : PartFix{false, false, x.size()};
+  if (parts[i] != kAbsentPart || i == 0 || x.size() == y.size()) return std::nullopt;
+  // Before it stands whether it is there.
+  const auto is_absent = [](const Value* present) {
+    return present->is_constant() && present->constant->int_at(0) == 0;
+  };
+  if (is_absent(first(i - 1))) return PartFix{true, false, y.size()};
+  if (is_absent(second(i - 1))) return PartFix{false, false, x.size()};
   return std::nullopt;
 }
+
 // The value in that form, which is not typed yet.
 Result<Value*> fixed_part(Graph& graph, Value* value, const PartFix& fix) {
   if (fix.is_widened)
@@ -298,7 +306,7 @@ Result<Value*> fixed_part(Graph& graph, Value* value, const PartFix& fix) {
         .add_node(find_op(kSequenceWiden), value->name + ".widened", {value},
                   {{"rank", static_cast<int64_t>(fix.rank)}})
         ->output();
-  FETTLE_TRY(ConstantTensor nothing, nothing_of(value->constant->dtype, fix.rank));
+  FETTLE_TRY(ConstantTensor nothing, nothing_of(value->dtype(), fix.rank));
   return graph.add_constant(value->name, std::move(nothing));
 }
 
@@ -307,11 +315,12 @@ Result<> align_branches(Node* node, const PassContext& context) {
   const std::vector<int64_t> parts = node->attrs.get_ints(kPartsKey);
   node->attrs.erase(kPartsKey);
   for (size_t i = 0; i < std::min(parts.size(), node->outputs.size()); ++i) {
-    Value *a = node->bodies[0]->outputs()[i].value, *b = node->bodies[1]->outputs()[i].value;
-    const auto fix = fix_of_part(parts[i], *a, *b);
+    const auto of_then = [&](size_t k) { return node->bodies[0]->outputs()[k].value; };
+    const auto of_else = [&](size_t k) { return node->bodies[1]->outputs()[k].value; };
+    const auto fix = fix_of_part(parts, i, of_then, of_else);
     if (!fix) continue;
     Graph& body = *node->bodies[fix->is_first ? 0 : 1];
-    FETTLE_TRY(Value * fixed, fixed_part(body, fix->is_first ? a : b, *fix));
+    FETTLE_TRY(Value * fixed, fixed_part(body, fix->is_first ? of_then(i) : of_else(i), *fix));
     body.set_output(i, fixed);
     if (fixed->producer) FETTLE_TRY_VOID(infer_node(body, fixed->producer, context));
     body.sort();
@@ -326,7 +335,9 @@ Result<bool> align_carried(Graph& graph, Node* node, Graph& body, const PassCont
   bool any = false;
   for (size_t i = 0; i < std::min(parts.size(), static_cast<size_t>(LoopParts(*node).n_carried)); ++i) {
     const LoopParts loop(*node);
-    const auto fix = fix_of_part(parts[i], *loop.initial(static_cast<int>(i)), *loop.carried_out(static_cast<int>(i)));
+    const auto before = [&](size_t k) { return loop.initial(static_cast<int>(k)); };
+    const auto after = [&](size_t k) { return loop.carried_out(static_cast<int>(k)); };
+    const auto fix = fix_of_part(parts, i, before, after);
     if (!fix || (!fix->is_first && !fix->is_widened)) continue;
     any = true;
     if (fix->is_first) {
@@ -432,6 +443,20 @@ void settle_late_sizes(Graph& graph, Node* node) {
     node->attrs.set(kDefinesKey, dims_attr(std::move(sizes)));
 }
 
+// A loop without iterations leaves what it begins with, whatever its body is. False where it may have some, or where
+// rows of it are asked for.
+bool take_beginning(Graph& graph, Node* node) {
+  const LoopParts loop(*node);
+  if (loop.n_carried < 0 || loop.n_scans < 0 || loop.iterations().max() > 0) return false;
+  const auto n_carried = std::min(static_cast<size_t>(loop.n_carried), node->outputs.size());
+  for (size_t i = n_carried; i < node->outputs.size(); ++i)
+    if (graph.use_count(node->outputs[i]) > 0) return false;
+  hand_provenance_to_users(node);
+  for (size_t i = 0; i < n_carried; ++i) graph.replace_uses(node->outputs[i], loop.initial(static_cast<int>(i)));
+  graph.erase(node);
+  return true;
+}
+
 Result<> infer_graph(Graph& graph, const PassContext& context) {
   return infer_nodes(graph, std::vector<Node*>(graph.nodes()), context);
 }
@@ -462,6 +487,7 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
       FETTLE_TRY(const std::vector<Node*> added, lower_scan(graph, node));
       return infer_nodes(graph, added, context);
     }
+    if (is_loop(*node) && take_beginning(graph, node)) return {};
     settle_captured(graph, node);
     if (is_branch(*node)) {
       FETTLE_TRY(auto body, only_branch(graph, node, context));
@@ -477,6 +503,7 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
     settle_late_sizes(graph, node);
   }
   if (is_size_definition(*node)) node->inputs[0]->content = dims_of_attr(*node, kDefinesKey);
+  FETTLE_TRY_VOID(check_strings(*node));
   FETTLE_TRY(auto types, node->op->infer(*node));
   if (types.size() < node->outputs.size())
     return fail(ErrorCode::E606, fmt::format("{} has {} outputs", node->op->name, node->outputs.size()), node->name);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/evaluate.h"
 #include "graph/late_sizes.h"
 #include "graph/op_registry.h"
 #include "graph/passes/fold_node.h"
@@ -49,6 +50,24 @@ Value* Lowering::slice(Value* x, int64_t axis, Dim start, Dim end) {
 Value* Lowering::reduce(std::string_view op, Value* x, std::vector<int64_t> axes, bool keep_dims) {
   if (axes.empty()) return x;
   return (*this)(op, {x}, {{{"axes", std::move(axes)}, {"keepdims", int64_t{keep_dims}}}});
+}
+
+std::vector<Dim> Lowering::sizes_of(Value* value, int64_t min, int64_t max) {
+  if (!status_) return {min};
+  // What a host function makes of constants is known before the node is folded.
+  const Node& maker = *value->producer;
+  const auto is_constant = [](const Value* input) { return !input || input->is_constant(); };
+  if (!ops::content_of(*value) && is_host(maker) && std::ranges::all_of(maker.inputs, is_constant)) {
+    std::vector<ConstantTensor> inputs;
+    for (const Value* input : maker.inputs)
+      if (input) inputs.push_back(*input->constant);
+    if (const auto results = evaluate_node(maker, inputs, interpreter_executor())) {
+      const std::vector<int64_t> known = to_ints((*results)[static_cast<size_t>(value->producer_output)]);
+      value->content = std::vector<Dim>(known.begin(), known.end());
+    }
+  }
+  make_sizes(value, min, max);
+  return status_ ? *ops::content_of(*value) : std::vector<Dim>(1, min);
 }
 
 Value* Lowering::size(const Dim& dim) {

@@ -149,6 +149,8 @@ class Planner {
         FETTLE_TRY_VOID(loop(*group.anchor));
       else if (is_size_definition(*group.anchor))
         define(*group.anchor);
+      else if (is_host(*group.anchor))
+        call_host(*group.anchor);
       else
         FETTLE_TRY_VOID(compute(group));
     }
@@ -335,6 +337,30 @@ class Planner {
     const int stage = add_stage(std::move(sizes));
     plan_.stages.back().reason = node.attrs.get_string(kReasonKey, "");
     steps_->push_back(reach(stage, std::move(read)));
+  }
+
+  /// A value as host functions read it.
+  Operand dense_operand(const Value& value) {
+    if (value.is_constant() || is_row_major(value.shape(), views_.at(&value).strides)) return operand(value);
+    const int storage = add_storage(Storage::Kind::kArena, value);
+    copy_to(value, value.name, storage, view_origins_[&value]);
+    return {storage, 0};
+  }
+
+  void call_host(const Node& node) {
+    PlannedHostCall call{.function = node.op->host->function, .integers = host_integers(node)};
+    call.name = places_ ? fmt::format("{}/{}", places_->name, node.name) : node.name;
+    call.name += ": " + std::string(node.op->name);
+    for (const Value* input : node.inputs)
+      if (input) call.operands.push_back(dense_operand(*input));
+    call.n_inputs = call.operands.size();
+    for (const Value* output : node.outputs)
+      call.operands.push_back(views_.contains(output) ? operand(*output) : Operand{storage_of(*output), 0});
+    for (const Value* input : node.inputs)
+      if (input) merge_provenance(call.provenance, view_origins_[input]);
+    merge_provenance(call.provenance, node.provenance);
+    steps_->push_back({.kind = PlanStep::Kind::kHost, .call = static_cast<int>(plan_.host_calls.size())});
+    plan_.host_calls.push_back(std::move(call));
   }
 
   /// What must hold where a body runs is looked at when it does.
@@ -1008,6 +1034,8 @@ class Lives {
         for (const Operand& operand : plan_.calls[static_cast<size_t>(step.call)].operands) use(operand.storage);
         step_of_call_[static_cast<size_t>(step.call)] = next_;
       }
+      if (step.kind == PlanStep::Kind::kHost)
+        for (const Operand& operand : plan_.host_calls[static_cast<size_t>(step.call)].operands) use(operand.storage);
       ++next_;
       if (step.kind == PlanStep::Kind::kLoop) {
         for (int storage : step.kept) use(storage);
@@ -1095,6 +1123,9 @@ class Carries {
   bool mentions(const PlanStep& step, int storage) const {
     if (step.kind == PlanStep::Kind::kCall)
       return std::ranges::any_of(call_of(step).operands, [&](const Operand& o) { return is(o, storage); });
+    if (step.kind == PlanStep::Kind::kHost)
+      return std::ranges::any_of(plan_.host_calls[static_cast<size_t>(step.call)].operands,
+                                 [&](const Operand& o) { return is(o, storage); });
     const auto inside = [&](const PlanStep& inner) { return mentions(inner, storage); };
     return is(step.condition, storage) || is(step.limit_at, storage) || std::ranges::any_of(step.body, inside) ||
            std::ranges::any_of(step.otherwise, inside) ||
@@ -1206,6 +1237,13 @@ void add_steps(std::string& text, const Plan& plan, const std::vector<PlanStep>&
       text += fmt::format("{}{}  task {}", indent, call.name, call.workload);
       for (const Operand& operand : call.operands) text += "  " + operand_text(plan, operand);
       for (const Dim& size : call.sizes) text += "  [" + size.to_string() + "]";
+      text += '\n';
+      continue;
+    }
+    if (step.kind == PlanStep::Kind::kHost) {
+      const PlannedHostCall& call = plan.host_calls[static_cast<size_t>(step.call)];
+      text += fmt::format("{}{}  {}", indent, call.name, call.function);
+      for (const Operand& operand : call.operands) text += "  " + operand_text(plan, operand);
       text += '\n';
       continue;
     }

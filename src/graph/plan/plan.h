@@ -76,6 +76,16 @@ struct PlannedCall {
   const Node* anchor = nullptr;   // of the group that it computes; null for a copy
 };
 
+/// A call of a host function (rt/host.h). Its operands lie densely, row-major.
+struct PlannedHostCall {
+  std::string name;
+  const char* function = nullptr;
+  std::vector<Operand> operands;
+  size_t n_inputs = 0;        // how many of them are read; the others are written
+  std::vector<Dim> integers;  // that it is given
+  Provenance provenance;
+};
+
 /// "conv1: Conv_Relu, from Conv conv1, Relu relu1"
 std::string label_of(const PlannedCall& call);
 
@@ -98,9 +108,9 @@ struct SizeStage {
 
 /// What the host program does, one after the other: a call, sizes that are read, or control flow around more steps.
 struct PlanStep {
-  enum class Kind : uint8_t { kCall, kBranch, kLoop, kSizes };
+  enum class Kind : uint8_t { kCall, kHost, kBranch, kLoop, kSizes };
   Kind kind = Kind::kCall;
-  int call = -1;                     // kCall: index into Plan::calls
+  int call = -1;                     // kCall: index into Plan::calls; kHost: into Plan::host_calls
   int stage = 0;                     // kSizes: all that depends on this stage is computed anew
   std::vector<PlannedInteger> read;  // kSizes: one for each of the stage's sizes
   Operand condition;                 // a truth value; kLoop: read before each iteration, or storage -1
@@ -126,7 +136,8 @@ struct Plan {
   std::vector<int> fused;  // as in PlanOptions
   std::vector<Storage> storages;
   std::vector<PlannedWorkload> workloads;
-  std::vector<PlannedCall> calls;  // in the order in which steps mention them, each once
+  std::vector<PlannedCall> calls;           // in the order in which steps mention them, each once
+  std::vector<PlannedHostCall> host_calls;  // likewise
   std::vector<PlanStep> steps;
   int n_loops = 0;
   Dim arena_bytes = 0;
