@@ -150,16 +150,18 @@ class Model:
     `inputs` and `outputs` list (name, dtype, shape). An extent that each call decides is text, "N", and arrays may then
     have any. `sizes` narrows them: sizes={"N": {"min": 1, "max": 64, "multiple": 8, "tune_at": 16}}.
     `states={"past": "present"}` says which input is what the call before left in an output: see `context`. Any number of
-    threads may run a model at once.
+    threads may run a model at once. `without` names passes over the graph (fettle.graph_passes) that are left out, to find
+    where results come to differ.
 
     A sequence is a list of arrays, an optional may be None, a map is a dict, and a sequence of maps is a list of dicts.
     `structures` lists these, and `inputs` and `outputs` the tensors that they are made of.
     """
 
-    def __init__(self, path, shapes=None, threads=0, database="", sizes=None, states=None):
+    def __init__(self, path, shapes=None, threads=0, database="", sizes=None, states=None, without=()):
         self._base = _fettle._open_model(
-            str(path), dict(shapes or {}), threads, str(database), dict(sizes or {}), dict(states or {})
-        )
+            str(path), dict(shapes or {}), threads, str(database), dict(sizes or {}), dict(states or {}),
+            list(without)
+        )  # fmt: skip
         self.inputs = self._base.inputs
         self.outputs = self._base.outputs
         self.structures = self._base.structures

@@ -15,6 +15,7 @@
 
 #include "binding.h"
 #include "driver/open.h"
+#include "graph/passes/optional_passes.h"
 #include "rt/tensor.h"
 #include "runtime/dtype.h"
 
@@ -331,16 +332,24 @@ void bind_models(nb::module_& m) {
   m.def(
       "_open_model",
       [](const std::string& path, const InputShapes& shapes, int threads, const std::string& database,
-         const SizesGiven& sizes, const std::map<std::string, std::string>& states) {
+         const SizesGiven& sizes, const std::map<std::string, std::string>& states,
+         const std::vector<std::string>& without) {
         on_owner_thread();
         if (threads < 0 || threads > 1024) raise(ErrorCode::E709, "threads are 0 … 1024");
-        return std::unique_ptr<PyModel>(new PyModel{take(open_model(path, {.threads = threads,
-                                                                           .shapes = shapes,
-                                                                           .database = database,
-                                                                           .sizes = open_sizes(sizes),
-                                                                           .states = outputs_to_inputs(states)}))});
+        return std::unique_ptr<PyModel>(
+            new PyModel{take(open_model(path, {.threads = threads,
+                                               .shapes = shapes,
+                                               .database = database,
+                                               .sizes = open_sizes(sizes),
+                                               .states = outputs_to_inputs(states),
+                                               .without = {without.begin(), without.end()}}))});
       },
-      nb::arg("path"), nb::arg("shapes"), nb::arg("threads"), nb::arg("database"), nb::arg("sizes"), nb::arg("states"));
+      nb::arg("path"), nb::arg("shapes"), nb::arg("threads"), nb::arg("database"), nb::arg("sizes"), nb::arg("states"),
+      nb::arg("without"));
+  m.def("_graph_passes", [] {
+    const PassNames names = optional_passes();
+    return std::vector<std::string>(names.begin(), names.end());
+  });
 }
 
 }  // namespace fettle::python

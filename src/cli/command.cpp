@@ -85,6 +85,30 @@ void add_no_pass(App* app, PassNames* without) {
       ->type_name("NAME");
 }
 
+void add_limits(App* app, Limits* limits) {
+  app->add_option_function(
+         "--limit",
+         [limits](const std::string& text) -> std::string {
+           std::string name, value;
+           if (!parse_assignment(text, &name, &value)) return "'" + text + "' is not of the form NAME=N";
+           const LimitDef* def = find_limit(name);
+           if (!def) {
+             std::string known;
+             for (const LimitDef& d : limit_defs()) known += (known.empty() ? "" : ", ") + std::string(d.name);
+             return "there is no limit '" + name + "'; the limits are: " + known;
+           }
+           int64_t number = 0;
+           const char* end = value.data() + value.size();
+           const auto [next, error] = std::from_chars(value.data(), end, number);
+           if (error != std::errc() || next != end || number < 0) return "'" + value + "' is no limit";
+           limits->*def->value = number;
+           return "";
+         },
+         "what a model may ask for at most, such as nodes=1000 (docs/limits.md); may be repeated")
+      ->type_name("NAME=N")
+      ->one_at_a_time();
+}
+
 void add_sizes(App* app, OpenSizes* sizes) {
   app->add_option_function(
          "--range",

@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "driver/open.h"
+#include "driver/verify.h"
 #include "rt/utf8.h"
 #include "runtime/npy.h"
 
@@ -15,8 +16,10 @@ struct Options {
   std::string model, database, folder;
   std::vector<std::pair<std::string, std::string>> inputs;
   PassNames without;
+  Limits limits;
   int threads = 0;
-  bool pin = false, json = false;
+  double max_operations = VerifyOptions().max_operations;
+  bool pin = false, verify = false, json = false;
 };
 
 /// A file name for a tensor: what a name may not hold becomes '_'.
@@ -25,6 +28,48 @@ std::string file_name(const std::string& tensor) {
   for (char& c : name)
     if (c == '/' || c == '\\' || c == ':' || static_cast<unsigned char>(c) < 32) c = '_';
   return name.empty() || name[0] == '.' ? "_" + name : name;
+}
+
+std::string names_of(const std::vector<Origin>& nodes) {
+  constexpr size_t kNamed = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(nodes.size(), kNamed); ++i) text += (i ? ", " : "") + nodes[i].to_string();
+  return nodes.size() > kNamed ? text + fmt::format(" and {} more", nodes.size() - kNamed) : text;
+}
+
+Result<Report> verify(const Options& options, const std::vector<NamedTensor>& inputs) {
+  if (is_library_path(options.model))
+    return fail(ErrorCode::E709, "a compiled model is not verified; give the ONNX file");
+  FETTLE_TRY(const Verification verdict, verify_model(options.model, inputs,
+                                                      {.open = {.threads = options.threads, .without = options.without},
+                                                       .max_operations = options.max_operations,
+                                                       .progress = progress}));
+  Report report;
+  report.json = {{"compared", verdict.compared},
+                 {"left_out", provenance_json(verdict.left_out)},
+                 {"differs", !verdict.value.empty()}};
+  report.text = fmt::format("{} values compared", verdict.compared);
+  if (!verdict.left_out.empty())
+    report.text += fmt::format("; {} nodes were not judged, for which --max-operations is too small: {}",
+                               verdict.left_out.size(), names_of(verdict.left_out));
+  report.text += "\n";
+  if (verdict.value.empty()) {
+    report.text += "nothing differs\n";
+    return report;
+  }
+  report.status = kCouldNot;
+  report.json["value"] = verdict.value;
+  report.json["distance"] = verdict.distance;
+  report.json["tolerance"] = verdict.tolerance;
+  report.json["nodes"] = provenance_json(verdict.nodes);
+  report.json["passes"] = verdict.passes;
+  report.text +=
+      fmt::format("\"{}\" is off by {:.3g}, where {:.3g} may be\n", verdict.value, verdict.distance, verdict.tolerance);
+  report.text +=
+      fmt::format("{}: {}\n", verdict.nodes.size() == 1 ? "the node" : "the nodes, together", names_of(verdict.nodes));
+  for (const std::string& pass : verdict.passes)
+    report.text += fmt::format("nothing differs with --no-pass {}\n", pass);
+  return report;
 }
 
 /// UTF-8, with U+FFFD in place of what is none.
@@ -51,6 +96,8 @@ void print_strings(const NamedTensor& output, Report& report) {
 }
 
 Result<Report> run_model(const Options& options) {
+  if (options.folder.empty() && !options.verify)
+    return fail(ErrorCode::E709, "--output-dir is missing: where OUTPUT.npy files are written");
   std::vector<NamedTensor> inputs;
   InputShapes shapes;
   for (const auto& [name, file] : options.inputs) {
@@ -59,12 +106,14 @@ Result<Report> run_model(const Options& options) {
       return fail(ErrorCode::E704, fmt::format("input '{}' is given twice", name));
     inputs.push_back({name, std::move(tensor)});
   }
+  if (options.verify) return verify(options, inputs);
   FETTLE_TRY(const Model model, open_model(options.model, {.threads = options.threads,
                                                            .shapes = shapes,
                                                            .database = database_to_read(options.database),
                                                            .warn = progress,
                                                            .pin = options.pin,
-                                                           .without = options.without}));
+                                                           .without = options.without,
+                                                           .limits = options.limits}));
   FETTLE_TRY(const std::vector<NamedTensor> outputs, model.run(inputs));
 
   std::error_code error;
@@ -104,9 +153,15 @@ Command add_run_command(App& app) {
           },
           "content of an input; may be repeated")
       ->type_name("NAME=F.npy");
-  made->add_option("--output-dir", options->folder, "where OUTPUT.npy files are written")->required()->type_name("DIR");
+  made->add_option("--output-dir", options->folder, "where OUTPUT.npy files are written")->type_name("DIR");
+  made->add_flag("--verify", options->verify,
+                 "compare with the model's file, node by node; on a difference say which node, and which pass");
+  made->add_option("--max-operations", options->max_operations, "of a node that --verify still interprets")
+      ->capture_default_str()
+      ->not_negative();
   made->add_option("--db", options->database, "records of tuning, for an ONNX file")->type_name("FILE");
   add_no_pass(made, &options->without);
+  add_limits(made, &options->limits);
   add_threads(made, &options->threads);
   add_pin(made, &options->pin);
   return {made, [options] { return run_model(*options); }, &options->json};

@@ -12,8 +12,10 @@
 
 namespace fettle {
 
-Executor interpreter_executor() {
-  return [](const Func& func, std::span<const BufferArg> buffers) { return interpret(func, buffers); };
+Executor interpreter_executor(int64_t steps) {
+  return [left = std::make_shared<int64_t>(steps)](const Func& func, std::span<const BufferArg> buffers) {
+    return interpret(func, buffers, {}, left.get());
+  };
 }
 
 namespace {

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "graph/op_registry.h"
+#include "graph/node_program.h"
 #include "graph/op_util.h"
 #include "graph/small_types.h"
 #include "runtime/dtype.h"
@@ -166,6 +167,11 @@ te::Tensor placeholder_for(const Value& value) {
 }
 
 Result<Func> node_func(const Node& node) {
+  FETTLE_TRY(SizedFunc sized, sized_node_func(node));
+  return std::move(sized.func);
+}
+
+Result<SizedFunc> sized_node_func(const Node& node) {
   SizeVars vars;
   std::unordered_map<const Value*, te::Tensor> made;
   std::vector<te::Tensor> params, arguments;
@@ -189,7 +195,7 @@ Result<Func> node_func(const Node& node) {
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = rounded(outputs[i], node.outputs[i]->dtype());
   options.int_params = vars.params();
   FETTLE_TRY(const Func func, program_of(ops::tensor_name(node), params, outputs, options, node.name));
-  return with_size_params(func, vars).func;
+  return with_size_params(func, vars);
 }
 
 }  // namespace fettle

@@ -39,13 +39,6 @@ std::string operand_text(const Value* value) {
 
 }  // namespace
 
-std::string to_text(const Provenance& provenance, size_t most) {
-  std::string text;
-  for (size_t i = 0; i < std::min(most, provenance.size()); ++i) text += (i ? ", " : "") + provenance[i].to_string();
-  if (provenance.size() > most) text += fmt::format(" and {} more", provenance.size() - most);
-  return text;
-}
-
 namespace {
 
 void add_lines(std::string& text, const Graph& graph, bool with_origins, const std::string& indent) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "frontend/onnx/importer.h"
+#include "frontend/onnx/model_check.h"
 #include "frontend/onnx/model_file.h"
 
 namespace fettle {
@@ -43,6 +44,7 @@ Result<Graph> Importer::run() {
   Scope scope{.graph = Graph(graph.name())};
   scope_ = &scope;
   FETTLE_TRY_VOID(check_operators());
+  FETTLE_TRY_VOID(check_model(*model_, limits_));
   FETTLE_TRY_VOID(measure(graph.node()));
   FETTLE_TRY_VOID(add_initializers(graph));
   for (const auto& input : graph.input()) FETTLE_TRY_VOID(add_input(input));
@@ -50,6 +52,7 @@ Result<Graph> Importer::run() {
   if (graph.output_size() == 0) return fail(ErrorCode::E605, "the model has no outputs");
   FETTLE_TRY_VOID(add_outputs(graph));
   if (scope.calls) count_calls(scope);
+  declare_types(graph);
   scope.graph.sort();
   return std::move(scope.graph);
 }
@@ -97,16 +100,51 @@ bool Importer::is_given(const GraphProto& graph, const std::string& name) const 
 Result<> Importer::add_initializers(const GraphProto& graph) {
   for (const auto& tensor : graph.initializer()) {
     if (is_given(graph, tensor.name())) continue;
-    FETTLE_TRY(ConstantTensor data, read_tensor(tensor, model_, files_));
+    FETTLE_TRY(ConstantTensor data, read_constant(tensor));
     FETTLE_TRY_VOID(define(tensor.name(), scope_->graph.add_constant(tensor.name(), std::move(data)), "initializer"));
   }
   for (const auto& tensor : graph.sparse_initializer()) {
     const std::string& name = tensor.values().name();
     if (is_given(graph, name)) continue;
-    FETTLE_TRY(ConstantTensor data, read_sparse_tensor(tensor, model_, files_));
+    FETTLE_TRY(ConstantTensor data, read_sparse_constant(tensor));
     FETTLE_TRY_VOID(define(name, scope_->graph.add_constant(name, std::move(data)), "sparse initializer"));
   }
   return {};
+}
+
+Result<ConstantTensor> Importer::read_constant(const onnx::TensorProto& tensor) {
+  FETTLE_TRY(ConstantTensor data, read_tensor(tensor, model_, files_));
+  return counted(std::move(data), tensor.name());
+}
+
+Result<ConstantTensor> Importer::read_sparse_constant(const onnx::SparseTensorProto& tensor) {
+  FETTLE_TRY(ConstantTensor data, read_sparse_tensor(tensor, model_, files_));
+  return counted(std::move(data), tensor.values().name());
+}
+
+Result<ConstantTensor> Importer::counted(ConstantTensor data, const std::string& name) {
+  FETTLE_TRY_VOID(check_limit(limits_, &Limits::elements, data.n_elems(), name));
+  constant_bytes_ += data.size_bytes;
+  FETTLE_TRY_VOID(check_limit(limits_, &Limits::constant_bytes, constant_bytes_, name));
+  return data;
+}
+
+void Importer::declare_types(const GraphProto& proto) {
+  const auto declare = [&](const onnx::ValueInfoProto& info) {
+    const auto found = scope_->values.find(info.name());
+    if (found == scope_->values.end() || !found->second->producer || !info.type().has_tensor_type()) return;
+    const auto& type = info.type().tensor_type();
+    const auto dtype = element_type(type.elem_type());
+    if (!dtype || !type.has_shape()) return;
+    TensorType declared{*dtype, {}};
+    for (const auto& dim : type.shape().dim()) {
+      const bool is_known = dim.has_dim_value() && dim.dim_value() >= 0 && dim.dim_value() <= kMaxDim;
+      declared.shape.push_back(is_known ? Dim(dim.dim_value()) : Dim::symbol("?"));
+    }
+    found->second->declared = std::move(declared);
+  };
+  for (const auto& info : proto.value_info()) declare(info);
+  for (const auto& info : proto.output()) declare(info);
 }
 
 Result<> Importer::add_input(const onnx::ValueInfoProto& input) {
@@ -120,8 +158,9 @@ Result<> Importer::add_input(const onnx::ValueInfoProto& input) {
   return define(input.name(), scope_->graph.add_input(input.name(), {*dtype, std::move(shape)}), "input");
 }
 
-Result<Shape> Importer::read_shape(const onnx::TensorShapeProto& stated, const std::string& input, bool own_sizes) {
-  if (stated.dim_size() > kMaxRank) return fail(ErrorCode::E608, fmt::format("a rank above {}", kMaxRank), input);
+Result<Shape> Importer::read_shape(const onnx::TensorShapeProto& stated, const std::string& input,
+                                   bool own_sizes) const {
+  FETTLE_TRY_VOID(check_limit(limits_, &Limits::rank, stated.dim_size(), input));
   Shape shape;
   for (int d = 0; d < stated.dim_size(); ++d) {
     const auto& dim = stated.dim(d);
@@ -174,7 +213,7 @@ bool Importer::is_left_out(const std::string& name) const {
 using namespace onnx_reader;
 
 Result<Graph> import_onnx_bytes(std::span<const std::byte> bytes, const std::string& folder, const std::string& label,
-                                const InputNames& given) {
+                                const InputNames& given, const Limits& limits) {
   if (bytes.size() > INT_MAX)
     return fail(ErrorCode::E608, "a model file above 2 GiB; keep its weights as external data", label);
   auto model = std::make_shared<ModelProto>();
@@ -183,15 +222,15 @@ Result<Graph> import_onnx_bytes(std::span<const std::byte> bytes, const std::str
   if (!model->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !model->has_graph() ||
       (model->opset_import_size() == 0 && (model->ir_version() < 1 || model->ir_version() >= kFirstWithOpsets)))
     return fail(ErrorCode::E602, {}, label);
-  auto graph = Importer(std::move(model), folder, given).run();
+  auto graph = Importer(std::move(model), folder, given, limits).run();
   if (!graph && graph.error().where.empty()) graph.error().where = label;
   return graph;
 }
 
-Result<Graph> import_onnx(const std::string& path, const InputNames& given) {
+Result<Graph> import_onnx(const std::string& path, const InputNames& given, const Limits& limits) {
   FETTLE_TRY(const MappedFile file, map_file(path));
   return import_onnx_bytes({file.bytes.get(), static_cast<size_t>(file.size_bytes)},
-                           std::filesystem::path(path).parent_path().string(), path, given);
+                           std::filesystem::path(path).parent_path().string(), path, given, limits);
 }
 
 }  // namespace fettle

@@ -25,7 +25,7 @@ Result<> Importer::read_body(const NodeProto& node, std::string_view name, Scope
   scope.around = scope.parent = scope_;
   scope.repeats = node.op_type() == "Loop" || node.op_type() == "Scan" || node.op_type() == "SequenceMap";
   scope.depth = scope_->depth + 1;
-  if (scope.depth > kMaxNesting) return fail(ErrorCode::E608, "bodies are nested too deeply");
+  FETTLE_TRY_VOID(check_limit(limits_, &Limits::nesting, scope.depth));
   if (proto.input_size() != static_cast<int>(inputs.size()))
     return fail(ErrorCode::E605,
                 fmt::format("{} takes {} inputs instead of {}", name, proto.input_size(), inputs.size()));
@@ -41,7 +41,9 @@ Result<> Importer::read_body(const NodeProto& node, std::string_view name, Scope
     }
     FETTLE_TRY_VOID(add_initializers(proto));
     FETTLE_TRY_VOID(add_nodes(proto.node()));
-    return add_outputs(proto);
+    FETTLE_TRY_VOID(add_outputs(proto));
+    declare_types(proto);
+    return {};
   }();
   scope_ = scope.parent;
   return read;

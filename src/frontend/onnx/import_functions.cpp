@@ -88,8 +88,7 @@ Result<Importer::Extent> Importer::measure(const Nodes& nodes, int around) {
   const auto add = [&](const Extent& part, int calls) -> Result<> {
     all.nodes += part.nodes;
     all.depth = std::max(all.depth, part.depth + calls);
-    if (all.nodes > kMaxNodes)
-      return fail(ErrorCode::E608, fmt::format("more than {} nodes, those of functions once a call", kMaxNodes));
+    FETTLE_TRY_VOID(check_limit(limits_, &Limits::nodes, all.nodes));
     if (around + all.depth > kMaxCallDepth)
       return fail(ErrorCode::E608, fmt::format("functions call each other more than {} deep", kMaxCallDepth));
     return {};

@@ -10,16 +10,6 @@
 #include "graph/strings.h"
 
 namespace fettle::onnx_reader {
-namespace {
-
-std::string kind_name(AttributeProto::AttributeType kind) {
-  std::string name = AttributeProto::AttributeType_Name(kind);
-  for (char& c : name) c = c == '_' ? ' ' : static_cast<char>(std::tolower(c));
-  return name;
-}
-
-}  // namespace
-
 std::string node_label(const NodeProto& node) {
   if (!node.name().empty()) return node.name();
   return node.output_size() > 0 ? node.output(0) : node.op_type();
@@ -27,6 +17,13 @@ std::string node_label(const NodeProto& node) {
 
 std::string op_label(const NodeProto& node) {
   return is_standard_domain(node.domain()) ? node.op_type() : node.domain() + "." + node.op_type();
+}
+
+std::string kind_name(int kind) {
+  if (!AttributeProto::AttributeType_IsValid(kind)) return std::to_string(kind);
+  std::string name = AttributeProto::AttributeType_Name(static_cast<AttributeProto::AttributeType>(kind));
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name;
 }
 
 AttributeProto::AttributeType kind_of(const AttributeProto& a) {
@@ -102,7 +99,7 @@ Result<> Importer::add_constant(const NodeProto& node) {
   };
   Result<ConstantTensor> data;
   if (kind == "value")
-    data = read_tensor(a.t(), model_, files_);
+    data = read_constant(a.t());
   else if (kind == "value_float")
     data = scalar(a.f());
   else if (kind == "value_int") {
@@ -112,7 +109,7 @@ Result<> Importer::add_constant(const NodeProto& node) {
   else if (kind == "value_ints")
     data = from_list(kI64, a.ints(), false);
   else if (kind == "sparse_value")
-    data = read_sparse_tensor(a.sparse_tensor(), model_, files_);
+    data = read_sparse_constant(a.sparse_tensor());
   else if (kind == "value_string")
     data = string_scalar(a.s());
   else if (kind == "value_strings")
@@ -169,7 +166,7 @@ Result<AttrValue> Importer::read_attribute(const NodeProto& node, const NamedAtt
     case AttributeProto::STRINGS:
       return AttrValue(std::vector<std::string>(a.strings().begin(), a.strings().end()));
     case AttributeProto::TENSOR: {
-      FETTLE_TRY(ConstantTensor data, read_tensor(a.t(), model_, files_));
+      FETTLE_TRY(ConstantTensor data, read_constant(a.t()));
       return AttrValue(std::move(data));
     }
     default:

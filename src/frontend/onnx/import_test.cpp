@@ -1,5 +1,6 @@
 #include "frontend/onnx/import.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <set>
 
 #include "base/random.h"
+#include "frontend/onnx/model_file.h"
 #include "graph/op_registry.h"
 #include "graph/passes/pipeline.h"
 #include "onnx-ml.pb.h"
@@ -206,7 +208,9 @@ TEST_F(OnnxImport, InitializersOfWrongLengthAndSize) {
   EXPECT_EQ(error(), ErrorCode::E608);
   t->set_dims(0, 1);
   EXPECT_EQ(error(), ErrorCode::kNone);
-  t->set_data_type(TensorProto::STRING);
+  t->set_data_type(TensorProto::STRING);  // of which it has none
+  EXPECT_EQ(error(), ErrorCode::E606);
+  t->set_data_type(TensorProto::COMPLEX64);
   EXPECT_EQ(error(), ErrorCode::E603);
 }
 
@@ -278,9 +282,98 @@ TEST_F(OnnxImport, ABranchWithAKnownConditionIsTaken) {
   EXPECT_EQ(histogram(*graph), "Relu 1");
   // A condition that is no truth value.
   model_.mutable_graph()->mutable_node(0)->set_input(0, "x");
-  graph = import();
-  ASSERT_TRUE(graph);
-  EXPECT_EQ(optimize(*graph).error().code, ErrorCode::E605);
+  EXPECT_EQ(error(), ErrorCode::E606);
+}
+
+TEST_F(OnnxImport, NodesAreCheckedAgainstOnnxsTable) {
+  const auto message = [&] { return import().error().message; };
+  input("x", {1, 2, 8, 8});
+  input("k", {2, 2, 3, 3});
+  auto* conv = node("Conv", {"x", "k"}, {"y"});
+  output("y");
+  ints_attribute(conv, "stride", {1, 1});
+  EXPECT_EQ(message(), "Conv has no attribute \"stride\"; is \"strides\" meant?");
+  conv->mutable_attribute(0)->set_name("group");
+  EXPECT_EQ(message(), "the attribute \"group\" of Conv is of kind int, not ints");
+  conv->clear_attribute();
+  conv->add_input("");
+  EXPECT_EQ(error(), ErrorCode::kNone);  // a bias that is left out
+  conv->add_input("x");
+  EXPECT_EQ(message(), "Conv has 4 inputs instead of 2 to 3");
+  conv->mutable_input()->DeleteSubrange(1, 3);
+  conv->add_input("");
+  EXPECT_EQ(message(), "Conv lacks its input \"W\"");
+  conv->set_op_type("Concat");
+  conv->mutable_input()->RemoveLast();
+  EXPECT_EQ(message(), "Concat lacks the attribute \"axis\"");
+  conv->set_op_type("Gelu");
+  EXPECT_EQ(message(), "Gelu comes with opset 20, and the model is of opset 17");
+  input("i", {3}, TensorProto::INT32);
+  conv->set_op_type("Sqrt");
+  conv->set_input(0, "i");
+  EXPECT_EQ(message(),
+            "Sqrt of this opset takes no tensor(int32) as \"X\"; it takes tensor(bfloat16), tensor(double), "
+            "tensor(float), tensor(float16)");
+  conv->set_op_type("Add");
+  conv->add_input("x");
+  EXPECT_EQ(error(), ErrorCode::E605);
+}
+
+TEST_F(OnnxImport, WhatTheFileDeclaresMustBeSo) {
+  relu_model();
+  auto* type = model_.mutable_graph()->mutable_output(0)->mutable_type()->mutable_tensor_type();
+  type->set_elem_type(TensorProto::DOUBLE);
+  EXPECT_EQ(error(), ErrorCode::E605);
+  type->set_elem_type(TensorProto::FLOAT);
+  const auto optimized = [&] {
+    auto graph = import();
+    return graph ? optimize(*graph) : Result<>(fail(std::move(graph.error())));
+  };
+  EXPECT_TRUE(optimized());
+  type->mutable_shape();
+  EXPECT_EQ(optimized().error().code, ErrorCode::E605);
+  type->mutable_shape()->add_dim()->set_dim_param("anything");
+  type->mutable_shape()->add_dim()->set_dim_value(3);
+  EXPECT_TRUE(optimized());
+  type->mutable_shape()->mutable_dim(1)->set_dim_value(4);
+  EXPECT_EQ(optimized().error().code, ErrorCode::E605);
+}
+
+TEST_F(OnnxImport, LimitsAreNamed) {
+  relu_model();
+  const std::string bytes = model_.SerializeAsString();
+  for (const LimitDef& def : limit_defs()) {
+    if (def.name != "nodes" && def.name != "rank" && def.name != "inputs" && def.name != "outputs" &&
+        def.name != "string-bytes")
+      continue;
+    Limits limits;
+    limits.*def.value = 0;
+    const auto graph =
+        import_onnx_bytes({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, "", "model", {}, limits);
+    ASSERT_FALSE(graph) << def.name;
+    EXPECT_EQ(graph.error().code, ErrorCode::E608);
+    EXPECT_NE(graph.error().message.find("--limit " + std::string(def.name) + "=N"), std::string::npos)
+        << graph.error().message;
+  }
+}
+
+TEST_F(OnnxImport, FilesBeneathAFolder) {
+  fs::create_directories(folder_ / "model/inner");
+  write("model/inner/w.bin", "data");
+  write("outside.bin", "data");
+  fs::create_symlink("../outside.bin", folder_ / "model/out");
+  fs::create_directory_symlink(folder_, folder_ / "model/up");
+  const int folder = ::open((folder_ / "model").c_str(), O_PATH | O_DIRECTORY);
+  for (const auto how : {onnx_reader::Beneath::kKernel, onnx_reader::Beneath::kComponent}) {
+    const auto opened = onnx_reader::open_beneath(folder, "inner/w.bin", how);
+    ASSERT_TRUE(opened) << opened.error().to_string();
+    ::close(*opened);
+    for (const std::string& bad : {std::string("../outside.bin"), std::string("inner/../../outside.bin"),
+                                   std::string("out"), std::string("up/outside.bin"), std::string("inner/w.bin/x"),
+                                   std::string("/etc/passwd"), std::string(""), std::string("inner/w.bin\0", 12)})
+      EXPECT_EQ(onnx_reader::open_beneath(folder, bad, how).error().code, ErrorCode::E607) << bad;
+  }
+  ::close(folder);
 }
 
 TEST_F(OnnxImport, OlderFormsMeanTheSame) {
@@ -329,7 +422,7 @@ TEST_F(OnnxImport, DamagedModels) {
     if (!graph) continue;
     ++read;
     PassContext context;
-    context.max_folded_bytes = 1 << 16;
+    context.limits.folded_bytes = 1 << 16;
     (void)optimize(*graph, context);
   }
   EXPECT_GT(read, 0);
@@ -645,14 +738,18 @@ TEST_F(OnnxImport, SparseTensorsBecomeDense) {
 
 TEST_F(OnnxImport, AttributesOfKindsThatAnOperatorDoesNotTake) {
   relu_model();
-  auto* a = model_.mutable_graph()->mutable_node(0)->add_attribute();
+  auto* n = model_.mutable_graph()->mutable_node(0);
+  n->set_op_type("Gelu");
+  n->set_domain("com.microsoft");
+  auto* a = n->add_attribute();
   a->set_name("body");
   a->set_type(onnx::AttributeProto::GRAPH);
   a->mutable_g()->set_name("g");
   const auto graph = import();
   ASSERT_FALSE(graph);
-  EXPECT_EQ(graph.error().to_string().find("E603"), 0u);
-  EXPECT_NE(graph.error().to_string().find("\"body\" is graph, which Relu does not take"), std::string::npos)
+  EXPECT_EQ(graph.error().code, ErrorCode::E603);
+  EXPECT_NE(graph.error().to_string().find("\"body\" is graph, which com.microsoft.Gelu does not take"),
+            std::string::npos)
       << graph.error().to_string();
 }
 

@@ -25,10 +25,6 @@ using onnx::GraphProto;
 using onnx::ModelProto;
 using onnx::NodeProto;
 
-// Models that ask for more are refused before anything is built.
-inline constexpr int kMaxNodes = 1'000'000;
-inline constexpr int kMaxRank = 64;
-inline constexpr int kMaxNesting = 16;
 inline constexpr int kMaxCallDepth = 64;
 
 bool is_standard_domain(const std::string& domain);
@@ -36,6 +32,7 @@ bool is_standard_domain(const std::string& domain);
 std::string node_label(const NodeProto& node);
 /// The kind of an attribute's value; files of the first version of the format leave it out.
 AttributeProto::AttributeType kind_of(const AttributeProto& attribute);
+std::string kind_name(int kind);  // "ints"
 /// "Conv", "com.microsoft.FusedConv"
 std::string op_label(const NodeProto& node);
 
@@ -74,8 +71,9 @@ struct Call {
 
 class Importer {
  public:
-  Importer(std::shared_ptr<const ModelProto> model, const std::string& folder, const InputNames& given)
-      : model_(std::move(model)), files_(folder), given_(given) {}
+  Importer(std::shared_ptr<const ModelProto> model, const std::string& folder, const InputNames& given,
+           const Limits& limits)
+      : model_(std::move(model)), files_(folder, limits), given_(given), limits_(limits) {}
 
   Result<Graph> run();
 
@@ -87,11 +85,16 @@ class Importer {
                        int otherwise) const;
   Result<> add_input(const onnx::ValueInfoProto& input);
   Result<> add_outputs(const GraphProto& proto);
+  /// What the file says of the types of values that are made.
+  void declare_types(const GraphProto& proto);
   bool is_given(const GraphProto& graph, const std::string& name) const;
   Result<> add_initializers(const GraphProto& graph);
+  Result<ConstantTensor> read_constant(const onnx::TensorProto& tensor);
+  Result<ConstantTensor> read_sparse_constant(const onnx::SparseTensorProto& tensor);
+  Result<ConstantTensor> counted(ConstantTensor data, const std::string& name);
   Result<> define(const std::string& name, Value* value, const std::string& where);
   /// A shape of the model's; own_sizes: open extents are this input's alone, whatever they are called.
-  static Result<Shape> read_shape(const onnx::TensorShapeProto& shape, const std::string& input, bool own_sizes);
+  Result<Shape> read_shape(const onnx::TensorShapeProto& shape, const std::string& input, bool own_sizes) const;
   /// The tensor of this name, or null.
   static Value* find(const std::string& name, Scope& scope);
   /// A value of the graph around, in the body.
@@ -186,6 +189,8 @@ class Importer {
   const InputNames& given_;
   std::map<std::string, const FunctionProto*> functions_;                    // by domain, name and overload
   std::unordered_map<const FunctionProto*, std::optional<Extent>> extents_;  // nothing while they are measured
+  const Limits& limits_;
+  int64_t constant_bytes_ = 0;
   Scope* scope_ = nullptr;
   const Call* call_ = nullptr;                  // the innermost
   std::string path_;                            // "layer/attention/": names of the calls

@@ -104,15 +104,6 @@ Result<> whole_norm(ModelNode& node, const Form&) {
   return {};
 }
 
-// MeanVarianceNormalization before it had axes.
-Result<> across_channels(ModelNode& node, const Form&) {
-  if (node.attrs.get_int("normalize_variance", 1) == 0) return unsupported(node, "with normalize_variance=0");
-  const bool across = node.attrs.get_int("across_channels", 0) != 0;
-  node.attrs = {};
-  node.attrs.set("axes", across ? std::vector<int64_t>{0, 1, 2, 3} : std::vector<int64_t>{0, 2, 3});
-  return {};
-}
-
 // --- later ones
 
 // Softmax, LogSoftmax and Hardmax before 13 flattened their input to two dims.
@@ -276,7 +267,6 @@ constexpr Rule kRules[] = {
     {"LogSoftmax", 13, coerce_axis},
     {"LpPool", 2, whole_norm},
     {"MaxPool", kAlways, with_indices},
-    {"MeanVarianceNormalization", 9, across_channels},
     {"Mul", 7, old_broadcast},
     {"Multinomial", kAlways, random},
     {"Or", 7, old_broadcast},

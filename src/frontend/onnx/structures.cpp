@@ -203,8 +203,7 @@ Result<> Importer::add_structure_input(const onnx::ValueInfoProto& input) {
   const TypeProto& type = inner_type(input.type());
   const TypeProto::Tensor& elem = *element_of(type);
   FETTLE_TRY(const DType dtype, dtype_of(elem.elem_type(), name));
-  if (elem.has_shape() && elem.shape().dim_size() > kMaxRank)
-    return fail(ErrorCode::E608, fmt::format("a rank above {}", kMaxRank), name);
+  FETTLE_TRY_VOID(check_limit(limits_, &Limits::rank, elem.shape().dim_size(), name));
   const int first = static_cast<int>(scope_->graph.inputs().size());
   Structure made{kind, {}};
   const auto add = [&](std::string_view suffix, DType of, Shape shape) {
@@ -336,7 +335,7 @@ Result<Structure> Importer::absent(const TypeProto& type, const std::string& nam
   const TypeProto::Tensor& elem = *element_of(type);
   FETTLE_TRY(const DType dtype, dtype_of(elem.elem_type(), name));
   const int64_t rank = elem.has_shape() ? elem.shape().dim_size() : 0;
-  if (rank > kMaxRank) return fail(ErrorCode::E608, fmt::format("a rank above {}", kMaxRank), name);
+  FETTLE_TRY_VOID(check_limit(limits_, &Limits::rank, rank, name));
   Structure made{kind, {scope_->graph.add_constant(name + ".present", truth(false))}};
   const auto add = [&](std::string_view suffix, DType of, const std::vector<int64_t>& shape) -> Result<> {
     FETTLE_TRY(ConstantTensor tensor, zeros(of, shape));

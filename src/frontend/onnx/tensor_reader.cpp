@@ -167,9 +167,15 @@ Result<ConstantTensor> read_tensor(const TensorProto& tensor, const std::shared_
     size_bytes.error().where = tensor.name();
     return fail(std::move(size_bytes.error()));
   }
-  if (dtype->is_string() && (tensor.data_location() == TensorProto::EXTERNAL || tensor.has_raw_data()))
+  const bool is_external = tensor.data_location() == TensorProto::EXTERNAL, is_raw = tensor.has_raw_data();
+  const bool is_typed = tensor.float_data_size() + tensor.double_data_size() + tensor.int32_data_size() +
+                            tensor.int64_data_size() + tensor.uint64_data_size() + tensor.string_data_size() >
+                        0;
+  if (is_external + is_raw + is_typed > 1)
+    return fail(ErrorCode::E606, "the tensor has its data twice: external, raw or typed", tensor.name());
+  if (dtype->is_string() && (is_external || is_raw))
     return fail(ErrorCode::E606, "strings stand in string_data, not in raw or external data", tensor.name());
-  if (tensor.data_location() == TensorProto::EXTERNAL) return read_external(tensor, *dtype, std::move(shape), files);
+  if (is_external) return read_external(tensor, *dtype, std::move(shape), files);
   if (!tensor.has_raw_data()) return read_typed_fields(tensor, *dtype, std::move(shape));
   if (static_cast<int64_t>(tensor.raw_data().size()) != *size_bytes) return wrong_length(tensor);
   const auto* raw = reinterpret_cast<const std::byte*>(tensor.raw_data().data());

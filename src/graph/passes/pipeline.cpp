@@ -7,6 +7,7 @@
 #include <set>
 
 #include "graph/late_sizes.h"
+#include "graph/passes/optional_passes.h"
 #include "graph/passes/passes.h"
 
 namespace fettle {
@@ -40,12 +41,17 @@ std::span<const GraphPass> graph_passes() {
   return list;
 }
 
+PassNames optional_passes() {
+  PassNames names;
+  for (const GraphPass& pass : graph_passes())
+    if (!pass.is_needed) names.emplace(pass.name);
+  return names;
+}
+
 namespace {
 
 Result<> check_left_out(const PassNames& without) {
-  PassNames optional;
-  for (const GraphPass& pass : graph_passes())
-    if (!pass.is_needed) optional.emplace(pass.name);
+  const PassNames optional = optional_passes();
   for (const std::string& name : without)
     if (!optional.contains(name))
       return fail(ErrorCode::E709,

@@ -704,8 +704,8 @@ class Planner {
     call.sizes = program.sizes;
     call.name = fmt::format("{}: {}", group.anchor->name, group.name());
     call.anchor = group.anchor;
-    for (const Value* input : group.inputs) merge_provenance(call.provenance, view_origins_[input]);
-    for (const Node* node : group.nodes) merge_provenance(call.provenance, node->provenance);
+    for (const Value* input : group.inputs) call.provenance.merge(view_origins_[input]);
+    for (const Node* node : group.nodes) call.provenance.merge(node->provenance);
     for (const Value* value : program.params) call.operands.push_back(operand(*value));
     add_call(std::move(call));
     return {};
@@ -719,7 +719,7 @@ class Planner {
     for (size_t i = 0; i < made->size(); ++i) {
       views_[node.outputs[i]] = (*made)[i];
       view_origins_[node.outputs[i]] = view_origins_[node.input(0)];
-      merge_provenance(view_origins_[node.outputs[i]], node.provenance);
+      view_origins_[node.outputs[i]].merge(node.provenance);
     }
     return true;
   }
