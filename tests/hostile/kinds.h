@@ -13,7 +13,7 @@ namespace fettle::hostile {
 struct Kind {
   std::string name;
   int variants = 3;
-  /// Makes the file of one variant in `folder`, which is empty, and reads it as Fettle does: an error is what is wanted.
+  /// Makes the file of one variant in `folder`, which is empty, and reads it as Fettle does. An error is wanted.
   std::function<Result<>(int variant, const std::filesystem::path& folder)> read;
 };
 

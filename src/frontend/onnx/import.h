@@ -14,7 +14,7 @@
 namespace fettle {
 
 /// The oldest opset that is read; the newest is what the ONNX package at hand describes.
-inline constexpr int kMinOpset = 7;
+inline constexpr int kMinOpset = 1;
 inline constexpr int kMaxOpset = 27;
 
 using InputNames = std::set<std::string, std::less<>>;

@@ -57,14 +57,6 @@ std::string type_name(const TypeProto& type) {
   }
 }
 
-std::string kind_name(int kind) {
-  std::string name = AttributeProto::AttributeType_IsValid(kind)
-                         ? AttributeProto::AttributeType_Name(static_cast<AttributeProto::AttributeType>(kind))
-                         : std::to_string(kind);
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return name;
-}
-
 // How many letters have to be put in, taken out or changed.
 size_t edits_between(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -112,22 +104,51 @@ class Checker {
     if (model_.has_ir_version() && (model_.ir_version() < 1 || model_.ir_version() > newest_ir_version()))
       return fail(ErrorCode::E609,
                   fmt::format("IR version {}; 1 to {} are read", model_.ir_version(), newest_ir_version()));
-    for (const auto& entry : model_.opset_import()) {
-      const std::string domain = is_standard_domain(entry.domain()) ? std::string() : entry.domain();
-      if (entry.version() < 1)
-        return fail(ErrorCode::E609, fmt::format("opset {} of \"{}\"", entry.version(), shortened(domain)));
-      if (!opsets_.emplace(domain, entry.version()).second)
-        return fail(ErrorCode::E609, fmt::format("two opsets of \"{}\"", shortened(domain)));
-    }
+    FETTLE_TRY(opsets_, read_opsets(model_.opset_import()));
+    if (opsets_.empty()) opsets_.emplace("", 1);  // of a file of the format's first versions
     for (const auto& function : model_.functions()) functions_.emplace(function.domain(), function.name());
     const GraphProto& graph = model_.graph();
     FETTLE_TRY_VOID(check_limit(limits_, &Limits::inputs, graph.input_size()));
     FETTLE_TRY_VOID(check_limit(limits_, &Limits::outputs, graph.output_size()));
     Names names;
-    return check_graph(graph, names, 0);
+    FETTLE_TRY_VOID(check_graph(graph, names, 0));
+    for (const auto& function : model_.functions()) FETTLE_TRY_VOID(check_function(function));
+    return {};
   }
 
  private:
+  using Opsets = std::map<std::string, int64_t, std::less<>>;
+
+  static Result<Opsets> read_opsets(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& imports) {
+    Opsets opsets;
+    for (const auto& entry : imports) {
+      const std::string domain = is_standard_domain(entry.domain()) ? std::string() : entry.domain();
+      if (entry.version() < 1)
+        return fail(ErrorCode::E609, fmt::format("opset {} of \"{}\"", entry.version(), shortened(domain)));
+      if (!opsets.emplace(domain, entry.version()).second)
+        return fail(ErrorCode::E609, fmt::format("two opsets of \"{}\"", shortened(domain)));
+    }
+    return opsets;
+  }
+
+  // In its own opsets, or those of the model. Of its inputs' types nothing is known.
+  Result<> check_function(const FunctionProto& function) {
+    FETTLE_TRY(Opsets own, read_opsets(function.opset_import()));
+    own.insert(opsets_.begin(), opsets_.end());
+    opsets_.swap(own);
+    Names names;
+    for (const std::string& input : function.input()) names.types.emplace(input, std::string());
+    nodes_ += function.node_size();
+    FETTLE_TRY_VOID(check_limit(limits_, &Limits::nodes, nodes_));
+    for (const NodeProto& node : function.node())
+      if (auto checked = check_node(node, names, 0); !checked) {
+        if (checked.error().where.empty()) checked.error().where = shortened(function.name() + "/" + node_label(node));
+        return checked;
+      }
+    opsets_.swap(own);
+    return {};
+  }
+
   Result<> check_text(const std::string& text, std::string_view where) const {
     return check_limit(limits_, &Limits::string_bytes, static_cast<int64_t>(text.size()), where);
   }
@@ -168,6 +189,11 @@ class Checker {
       FETTLE_TRY_VOID(check_tensor(tensor));
       initializers.emplace(tensor.name(), &tensor);
       names.types.emplace(tensor.name(), tensor_of(tensor.data_type()));
+    }
+    for (const auto& tensor : graph.sparse_initializer()) {
+      FETTLE_TRY_VOID(check_tensor(tensor.values()));
+      FETTLE_TRY_VOID(check_limit(limits_, &Limits::rank, tensor.dims_size(), tensor.values().name()));
+      names.types.emplace(tensor.values().name(), tensor_of(tensor.values().data_type()));
     }
     std::unordered_set<std::string_view> inputs, outputs;
     for (const auto& input : graph.input()) {
@@ -254,9 +280,9 @@ class Checker {
       const auto known = std::ranges::lower_bound(schema->attributes, a.name(), {}, &AttributeSchema::name);
       if (known == schema->attributes.end() || known->name != a.name())
         return fail(ErrorCode::E606, unknown_attribute(*schema, a.name()));
-      if (a.type() != known->kind)
+      if (kind_of(a) != known->kind)
         return fail(ErrorCode::E606, fmt::format("the attribute \"{}\" of {} is of kind {}, not {}", a.name(),
-                                                 schema->name, kind_name(known->kind), kind_name(a.type())));
+                                                 schema->name, kind_name(known->kind), kind_name(kind_of(a))));
     }
     if (!schema) return {};
     for (const AttributeSchema& known : schema->attributes)
@@ -323,7 +349,7 @@ class Checker {
 
   const ModelProto& model_;
   const Limits& limits_;
-  std::map<std::string, int64_t, std::less<>> opsets_;
+  Opsets opsets_;
   std::set<std::pair<std::string, std::string>> functions_;
   int64_t nodes_ = 0;
 };

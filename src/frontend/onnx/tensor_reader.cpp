@@ -184,4 +184,45 @@ Result<ConstantTensor> read_tensor(const TensorProto& tensor, const std::shared_
   return ConstantTensor{*dtype, std::move(shape), std::shared_ptr<const std::byte>(owner, raw), *size_bytes};
 }
 
+Result<ConstantTensor> read_sparse_tensor(const onnx::SparseTensorProto& tensor,
+                                          const std::shared_ptr<const void>& owner, ExternalFiles& files) {
+  const std::string& name = tensor.values().name();
+  FETTLE_TRY(const ConstantTensor values, read_tensor(tensor.values(), owner, files));
+  FETTLE_TRY(const ConstantTensor indices, read_tensor(tensor.indices(), owner, files));
+  const std::vector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
+  const auto bad = [&](const std::string& what) { return fail(ErrorCode::E606, "the sparse tensor's " + what, name); };
+  const int64_t count = values.n_elems(), rank = std::ssize(shape);
+  if (values.shape.size() != 1) return bad("values are no list");
+  const bool is_flat = indices.shape == std::vector<int64_t>{count};
+  if (indices.dtype != kI64 || (!is_flat && indices.shape != std::vector<int64_t>{count, rank}))
+    return bad("indices are not one, or one a dim, for each of its values");
+  auto size_bytes = checked_bytes(values.dtype, shape);
+  if (!size_bytes || *size_bytes > kMaxSparseBytes)
+    return fail(ErrorCode::E608, fmt::format("a sparse tensor of more than {} bytes when it is dense", kMaxSparseBytes),
+                name);
+  FETTLE_TRY(TensorBuilder dense, make_tensor(values.dtype, shape));
+  const auto width = static_cast<size_t>(values.dtype.element_bytes());
+  const int64_t n_elems = *size_bytes / static_cast<int64_t>(width);
+  const std::span<const int64_t> places = indices.elems<int64_t>();
+  int64_t before = -1;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t at = 0;
+    if (is_flat) {
+      at = places[static_cast<size_t>(i)];
+    } else {
+      for (int64_t d = 0; d < rank; ++d) {
+        const int64_t index = places[static_cast<size_t>(i * rank + d)], extent = shape[static_cast<size_t>(d)];
+        if (index < 0 || index >= extent) return bad("indices are not within its shape");
+        at = at * extent + index;
+      }
+    }
+    if (at < 0 || at >= n_elems) return bad("indices are not within its shape");
+    if (at <= before) return bad("indices are not in order, or one is stated twice");
+    before = at;
+    std::memcpy(dense.bytes.get() + static_cast<size_t>(at) * width,
+                values.bytes.get() + static_cast<size_t>(i) * width, width);
+  }
+  return std::move(dense).finish();
+}
+
 }  // namespace fettle::onnx_reader

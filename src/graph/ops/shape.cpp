@@ -82,6 +82,8 @@ Types squeeze_type(const Node& node) {
     for (size_t d = 0; d < in.size(); ++d) {
       if (in[d] == Dim(1))
         axes.push_back(static_cast<int64_t>(d));
+      else if (may_equal(in[d], 1) && is_signed_by_data(in[d]))  // no range can be stated of it
+        note_not_negative(node, in[d] - 2, "extents beyond 1, which a Squeeze without axes keeps");
       else if (may_equal(in[d], 1))
         return not_known(node,
                          fmt::format("Squeeze without axes: dim {} of {} must be fixed, or never 1", d, to_string(in)));

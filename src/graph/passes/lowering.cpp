@@ -148,6 +148,31 @@ bool lacks_content(const Node& node) {
   });
 }
 
+Value* swapped(Lowering& g, Value* x) {
+  std::vector<int64_t> perm = ops::first_numbers(x->shape().size());
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  return g.transpose(x, std::move(perm));
+}
+
+Value* count_up(Lowering& g, Value* x, int64_t axis) {
+  Value* extent = g("Squeeze", {g("Shape", {x}, {{{"start", axis}, {"end", axis + 1}}})});
+  return g("Range", {g.number(0, kI64), extent, g.number(1, kI64)});
+}
+
+Result<Value*> repeated_heads(Lowering& g, const Node& node, Value* x, const Dim& heads) {
+  const Shape shape = x->shape();
+  const Dim& own = shape[1];
+  if (own == heads) return x;
+  if (own.max() < 1 || (own.is_number() && !ops::may_divide(own.value(), heads)))
+    return ops::bad_types(
+        node, fmt::format("{} heads of queries do not share {} of keys", heads.to_string(), own.to_string()));
+  const Dim group = floordiv(heads, own);
+  ops::note_equal(node, group * own, heads, "heads of queries in groups");
+  const Shape repeated{shape[0], own, group, shape[2], shape[3]};
+  return g.reshape(g("Expand", {g.unsqueeze(x, {2})}, {{{"shape", dims_attr(repeated)}}}),
+                   {shape[0], heads, shape[2], shape[3]});
+}
+
 Result<std::vector<Node*>> lower_node(Graph& graph, Node* node, Expansion expansion) {
   Lowering g(graph, *node);
   FETTLE_TRY(const std::vector<Value*> results, expansion(g, *node));

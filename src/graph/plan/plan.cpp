@@ -598,6 +598,9 @@ class Planner {
     }
     if (!late.values.empty()) body.carry_late(loop, late);
     steps_->push_back(std::move(step));
+    // Rules over what the loop leaves need not hold before it is left.
+    if (std::ranges::any_of(late.outside, [&](const Dim& size) { return sizes_.ruled.contains(size.symbol_name()); }))
+      steps_->push_back(reach(add_stage({0}), {{.at = {}, .number = 0}}));
     if (const std::vector<Dim> defines = dims_of_attr(node, kDefinesKey);
         !defines.empty() && !(defines.back() == Dim(-1)))
       steps_->push_back(reach(add_stage({defines.back()}), {{.at = {counter, 0}}}));

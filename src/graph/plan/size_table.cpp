@@ -28,13 +28,15 @@ class ResizeWriter {
         errors_(errors),
         table_(make_buffer("table", {std::ssize(table.entries())}, kI64)) {}
 
-  Func write(const std::string& name, const std::function<int(const Dim&)>& stage_of) {
+  /// stage_of_rule: at which stage a rule is looked at.
+  Func write(const std::string& name, const std::function<int(const Dim&)>& stage_of,
+             const std::function<int(const Dim&)>& stage_of_rule) {
     if (stage_ == 0)
       read_inputs();
     else
       read_stage();
     for (const SizeCheck& check : graph_.size_checks())
-      if (stage_of(check.value) == stage_) require(check);
+      if (stage_of_rule(check.value) == stage_) require(check);
     for (const Storage& storage : plan_.storages)
       if (!storage.size_bytes.is_number() && stage_of(storage.size_bytes) == stage_)
         refuse_if(lt(float_imm(kMostBytes, kF64), as_double(storage.size_bytes)),
@@ -245,6 +247,40 @@ int SizeTable::index_of(const Dim& dim) {
   return found->second;
 }
 
+namespace {
+
+using Stages = std::set<int>;
+
+void add_stages_of(const std::vector<PlanStep>& steps, Stages& stages) {
+  for (const PlanStep& step : steps) {
+    if (step.kind == PlanStep::Kind::kSizes) stages.insert(step.stage);
+    add_stages_of(step.body, stages);
+    add_stages_of(step.otherwise, stages);
+  }
+}
+
+/// Of stages that are reached before a loop and in it: the one behind the loop, which defines no size.
+void find_stages_behind(const Plan& plan, const std::vector<PlanStep>& steps, std::map<int, int>& behind) {
+  Stages before;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const PlanStep& step = steps[i];
+    if (step.kind == PlanStep::Kind::kSizes) before.insert(step.stage);
+    find_stages_behind(plan, step.body, behind);
+    find_stages_behind(plan, step.otherwise, behind);
+    if (step.kind != PlanStep::Kind::kLoop || i + 1 == steps.size()) continue;
+    const PlanStep& next = steps[i + 1];
+    if (next.kind != PlanStep::Kind::kSizes ||
+        plan.stages[static_cast<size_t>(next.stage) - 1].sizes != std::vector<Dim>{0})
+      continue;
+    Stages inside;
+    add_stages_of(step.body, inside);
+    for (const int stage : inside)
+      if (before.contains(stage)) behind[stage] = next.stage;
+  }
+}
+
+}  // namespace
+
 std::vector<Func> SizeTable::programs(const std::string& name) {
   errors_.clear();
   // A stage may ask for what earlier ones know.
@@ -259,9 +295,16 @@ std::vector<Func> SizeTable::programs(const std::string& name) {
     dim.for_each_symbol([&](const Dim& size) { all = all && known.contains(size.symbol_name()); });
     return all ? stage_of(dim) : -1;
   };
+  std::map<int, int> behind;
+  find_stages_behind(plan_, plan_.steps, behind);
+  const auto stage_of_rule = [&](const Dim& rule) {
+    const int stage = stage_of_known(rule);
+    const auto found = behind.find(stage);
+    return found == behind.end() ? stage : found->second;
+  };
   for (size_t stage = made.size(); stage-- > 0;)
     made[stage] = ResizeWriter(graph_, plan_, *this, static_cast<int>(stage), errors_)
-                      .write(stage == 0 ? name : fmt::format("{}{}", name, stage), stage_of_known);
+                      .write(stage == 0 ? name : fmt::format("{}{}", name, stage), stage_of_known, stage_of_rule);
   return made;
 }
 
