@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-candidates bench-core bench-cuda bench-learning bench-robust bench-model bench-numerics bench-operators bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads docs fuzz fuzz-models format lint clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-candidates bench-core bench-cuda bench-import bench-learning bench-robust bench-model bench-numerics bench-operators bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads check-hostile conformance docs fuzz fuzz-models fuzz-parsers format lint clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -43,6 +43,9 @@ bench-candidates: build ## How fast a search's candidates are made, checked and 
 
 bench-core: build ## Kernels against the peak of this machine and oneDNN
 	@$(BUILD)/bin/bench-core
+
+bench-import: build ## Large models: how long reading and optimising them takes
+	@$(BUILD)/bin/bench-import $(ARGS)
 
 bench-model: build fetch ## A whole model against ONNX Runtime and OpenVINO
 	@$(BUILD)/bin/bench-model
@@ -81,6 +84,14 @@ bench-tasks: build models ## Three models tuned for five minutes each: which tas
 bench-threads: build ## Fork and join, idle teams, crowded and disturbed CPUs
 	@$(BUILD)/bin/bench-threads
 
+conformance: build ## ONNX's tests of backends on compiled code, and real models: the tables of docs/conformance.md
+	@PYTHONPATH=$(BUILD)/python-package $(PYTHON) tests/conformance/conformance.py --write
+	@PYTHONPATH=$(BUILD)/python-package $(PYTHON) tests/conformance/check_models.py --write
+
+check-hostile: configure ## Every kind of hostile file in all its variants: each must be refused (tests/hostile)
+	@cmake --build $(BUILD) -j $(JOBS) --target test_hostile fettle
+	@FETTLE_HOSTILE=all $(BUILD)/bin/test_hostile
+
 docs: ## Write docs/schedule/ anew, from the primitives' headers
 	@scripts/primitive_pages.py
 
@@ -88,8 +99,12 @@ fuzz: configure ## Random programs under random schedules, compiled against inte
 	@cmake --build $(BUILD) -j $(JOBS) --target fuzz
 	@$(BUILD)/bin/fuzz --seed $(or $(SEED),1) --traces $(or $(N),20000) --backend $(or $(BACKEND),llvm)
 
-fuzz-models: build ## Random models with open sizes, branches and loops, beside ONNX Runtime: make fuzz-models SEED=1 N=3000
-	@PYTHONPATH=$(BUILD)/python-package $(PYTHON) tests/random_models/random_models.py --seed $(or $(SEED),1) --count $(or $(N),3000)
+fuzz-models: build ## Random models with open sizes, branches, loops and all types, beside ONNX Runtime: make fuzz-models SEED=1 N=3000
+	@PYTHONPATH=$(BUILD)/python-package $(PYTHON) tests/random_models/random_models.py --seed $(or $(SEED),1) --count $(or $(N),3000) \
+	  --processes $(JOBS) $(ARGS)
+
+fuzz-parsers: setup ## Random models, traces, programs and records under sanitizers (tests/fuzz/parsers): make fuzz-parsers SECONDS=600
+	@PYTHON=$(PYTHON) tests/fuzz/parsers/run.sh $(or $(SECONDS),60) $(JOBS)
 
 format: ## Format every source file
 	@scripts/setup.sh --dev

@@ -39,7 +39,8 @@ fettle_import(grpc HEADER grpcpp/grpcpp.h LIBRARIES grpc++ grpc gpr absl_synchro
 fettle_import(opencl HEADER CL/cl.h LIBRARIES OpenCL PACKAGE ocl-icd-opencl-dev)
 fettle_import(cli11 HEADER CLI/CLI.hpp PACKAGE libcli11-dev)
 
-# fettle::onnx_proto: the ONNX messages, made by protoc from the .proto that the onnx wheel carries.
+# fettle::onnx_proto: the ONNX messages, made by protoc from the .proto that the onnx wheel carries, and
+# generated/onnx/schemas.inc, the table of its operators.
 # Include as "onnx-ml.pb.h". Messages keep their full form: text output and reflection are used in errors.
 function(fettle_onnx_proto)
   file(GLOB proto ${FETTLE_PYTHON_ENV}/lib/python3.*/site-packages/onnx/onnx-ml.proto)
@@ -54,7 +55,11 @@ function(fettle_onnx_proto)
   add_custom_command(OUTPUT ${out}/onnx-ml.pb.cc ${out}/onnx-ml.pb.h
     COMMAND ${FETTLE_PROTOC} --proto_path=${folder} --cpp_out=${out} ${proto}
     DEPENDS ${proto} VERBATIM)
-  add_library(fettle_onnx_proto STATIC ${out}/onnx-ml.pb.cc ${out}/onnx-ml.pb.h)
+  set(script ${CMAKE_SOURCE_DIR}/scripts/onnx_schemas.py)
+  add_custom_command(OUTPUT ${out}/schemas.inc
+    COMMAND ${FETTLE_PYTHON} ${script} ${out}/schemas.inc
+    DEPENDS ${script} ${proto} VERBATIM)
+  add_library(fettle_onnx_proto STATIC ${out}/onnx-ml.pb.cc ${out}/onnx-ml.pb.h ${out}/schemas.inc)
   target_compile_options(fettle_onnx_proto PRIVATE -w -g0)
   target_include_directories(fettle_onnx_proto SYSTEM PUBLIC ${out})
   target_link_libraries(fettle_onnx_proto PUBLIC fettle::protobuf)

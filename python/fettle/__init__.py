@@ -17,6 +17,7 @@ from .tune import (CostModel, LocalRunner, RemoteRunner, Runner, SearchStrategy,
                    tune)
 
 spaces, strategies = tuple(_fettle.space_names()), tuple(_fettle.strategy_names())
+graph_passes = tuple(_fettle._graph_passes())
 cost_models, generations = tuple(_fettle.cost_model_names()), tuple(_fettle.generation_names())
 
 # The worker that measures candidates: beside the package, or where FETTLE_WORKER says.

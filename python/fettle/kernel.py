@@ -26,6 +26,8 @@ def aligned(array):
 
 
 def _numpy_dtype(name):
+    if name == "string":
+        return numpy.dtype(object)
     try:
         return numpy.dtype(name)
     except TypeError:  # bfloat16, int4, float8_e4m3fn, …

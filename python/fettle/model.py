@@ -3,6 +3,7 @@
 import numpy
 
 from . import _fettle
+from .errors import Error
 from .kernel import _NARROW, _bits, _numpy_dtype
 
 
@@ -11,13 +12,33 @@ def _given(arrays):
     given = []
     for name, value in arrays.items():
         array = numpy.asarray(value)
+        if array.dtype.kind in "OUST":
+            given.append((name, "string", _encoded(name, array)))
+            continue
         if not array.dtype.isnative or not array.flags.aligned or any(s % array.itemsize for s in array.strides):
             array = array.astype(array.dtype.newbyteorder("="), order="C")
         given.append((name, array.dtype.name, _bits(array)))
     return given
 
 
+def _encoded(name, array):
+    """The bytes of all strings, and where each ends, in the array's shape."""
+    texts = []
+    for text in array.ravel().tolist():
+        if isinstance(text, str):
+            text = text.encode("utf-8", "surrogateescape")
+        if not isinstance(text, bytes):
+            raise Error("E705", f"input {name} has an element of type {type(text).__name__}, which is no string")
+        texts.append(text)
+    lengths = numpy.fromiter(map(len, texts), numpy.int64, len(texts))
+    return b"".join(texts), numpy.cumsum(lengths, dtype=numpy.int64).reshape(array.shape)
+
+
 def _array(dtype, shape, data):
+    if dtype == "string":
+        array = numpy.empty(len(data), object)
+        array[:] = data
+        return array.reshape(shape)
     if dtype in _NARROW:
         return numpy.frombuffer(data, _NARROW[dtype]).reshape(shape).astype(_numpy_dtype(dtype))
     return numpy.frombuffer(data, _numpy_dtype(dtype)).reshape(shape)
@@ -59,7 +80,8 @@ class _Structure:
 
     @staticmethod
     def _empty(_, dtype, shape):
-        return numpy.zeros([e if isinstance(e, int) else 0 for e in shape], _numpy_dtype(dtype))
+        extents = [e if isinstance(e, int) else 0 for e in shape]
+        return numpy.full(extents, "" if dtype == "string" else 0, _numpy_dtype(dtype))
 
     @staticmethod
     def _list(values, tensor):
@@ -128,16 +150,18 @@ class Model:
     `inputs` and `outputs` list (name, dtype, shape). An extent that each call decides is text, "N", and arrays may then
     have any. `sizes` narrows them: sizes={"N": {"min": 1, "max": 64, "multiple": 8, "tune_at": 16}}.
     `states={"past": "present"}` says which input is what the call before left in an output: see `context`. Any number of
-    threads may run a model at once.
+    threads may run a model at once. `without` names passes over the graph (fettle.graph_passes) that are left out, to find
+    where results come to differ.
 
     A sequence is a list of arrays, an optional may be None, a map is a dict, and a sequence of maps is a list of dicts.
     `structures` lists these, and `inputs` and `outputs` the tensors that they are made of.
     """
 
-    def __init__(self, path, shapes=None, threads=0, database="", sizes=None, states=None):
+    def __init__(self, path, shapes=None, threads=0, database="", sizes=None, states=None, without=()):
         self._base = _fettle._open_model(
-            str(path), dict(shapes or {}), threads, str(database), dict(sizes or {}), dict(states or {})
-        )
+            str(path), dict(shapes or {}), threads, str(database), dict(sizes or {}), dict(states or {}),
+            list(without)
+        )  # fmt: skip
         self.inputs = self._base.inputs
         self.outputs = self._base.outputs
         self.structures = self._base.structures

@@ -2,16 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
+#include <variant>
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include "binding.h"
 #include "driver/open.h"
+#include "graph/passes/optional_passes.h"
 #include "rt/tensor.h"
 #include "runtime/dtype.h"
 
@@ -53,7 +57,8 @@ constexpr std::pair<FettleDtype, const char*> kTypes[] = {{FETTLE_F32, "float32"
                                                           {FETTLE_F8E5M2, "float8_e5m2"},
                                                           {FETTLE_F8E5M2FNUZ, "float8_e5m2fnuz"},
                                                           {FETTLE_F8E8M0, "float8_e8m0fnu"},
-                                                          {FETTLE_F4E2M1, "float4_e2m1fn"}};
+                                                          {FETTLE_F4E2M1, "float4_e2m1fn"},
+                                                          {FETTLE_STRING, "string"}};
 
 const char* name_of(int32_t dtype) {
   for (const auto& [type, name] : kTypes)
@@ -73,20 +78,33 @@ ModelStates outputs_to_inputs(const std::map<std::string, std::string>& given) {
   return states;
 }
 
-OpenSizes open_sizes(const std::map<std::string, std::map<std::string, int64_t>>& given) {
+/// By the size's name, then "min", "max", "multiple" or "tune_at".
+using SizesGiven = std::map<std::string, std::map<std::string, std::variant<int64_t, std::vector<int64_t>>>>;
+
+OpenSizes open_sizes(const SizesGiven& given) {
   OpenSizes sizes;
   for (const auto& [name, facts] : given) {
     SizeFacts& made = sizes[name];
-    for (const auto& [fact, value] : facts) {
+    for (const auto& [fact, values] : facts) {
+      if (fact == "tune_at") {
+        if (const auto* points = std::get_if<std::vector<int64_t>>(&values)) {
+          made.points = *points;
+        } else {
+          made.points = {std::get<int64_t>(values)};
+        }
+        if (std::ranges::any_of(made.points, [](int64_t point) { return point < 1; }))
+          raise(ErrorCode::E709, fact + " is too small", name);
+        continue;
+      }
       std::optional<int64_t>* place = fact == "min"        ? &made.min
                                       : fact == "max"      ? &made.max
                                       : fact == "multiple" ? &made.divisor
-                                      : fact == "tune_at"  ? &made.typical
                                                            : nullptr;
       if (!place)
         raise(ErrorCode::E709, fmt::format("a size has min, max, multiple and tune_at, but no \"{}\"", fact), name);
-      if (value < (fact == "multiple" || fact == "tune_at")) raise(ErrorCode::E709, fact + " is too small", name);
-      *place = value;
+      const auto* value = std::get_if<int64_t>(&values);
+      if (!value || *value < (fact == "multiple")) raise(ErrorCode::E709, fact + " is too small, or no number", name);
+      *place = *value;
     }
   }
   return sizes;
@@ -114,18 +132,21 @@ using InputArray = nb::ndarray<nb::ro, nb::device::cpu>;
 /// numpy's arrays as the runtime takes them, wherever and however they lie.
 class Given {
  public:
-  /// given: (name, dtype, array) of each.
+  /// given: (name, dtype, array) of each; in place of an array of strings, their bytes and where each ends.
   explicit Given(nb::list given) {
     const size_t count = nb::len(given);
     arrays_.reserve(count);
     names_.reserve(count);
     extents_.reserve(2 * count);
     for (nb::handle item : given) {
-      const InputArray& array = arrays_.emplace_back(nb::cast<InputArray>(item[2]));
       FettleTensor tensor{};
       tensor.struct_bytes = sizeof tensor;
       tensor.dtype = type_of(nb::cast<std::string>(item[1]));
-      if (static_cast<int64_t>(array.itemsize()) != dtype_bytes(tensor.dtype))
+      const bool is_string = tensor.dtype == FETTLE_STRING;
+      nb::object data = item[2];
+      if (is_string) data = data[1];
+      const InputArray& array = arrays_.emplace_back(nb::cast<InputArray>(data));
+      if (static_cast<int64_t>(array.itemsize()) != (is_string ? 8 : dtype_bytes(tensor.dtype)))
         raise(ErrorCode::E705, "an array of another type");
       tensor.rank = static_cast<int32_t>(array.ndim());
       tensor.name = names_.emplace_back(nb::cast<std::string>(item[0])).c_str();
@@ -137,6 +158,7 @@ class Given {
       }
       tensor.shape = shape.data();
       tensor.strides = strides.data();
+      if (is_string) tensor.data = take_strings(nb::cast<nb::bytes>(nb::object(item[2])[0]), array);
       tensors_.push_back(tensor);
     }
   }
@@ -144,6 +166,22 @@ class Given {
   std::span<const FettleTensor> tensors() const { return tensors_; }
 
  private:
+  /// ends: dense.
+  FettleString* take_strings(nb::bytes bytes, const InputArray& ends) {
+    const char* at = bytes.c_str();
+    std::vector<FettleString>& strings = strings_.emplace_back();
+    int64_t begin = 0;
+    for (size_t i = 0; i < ends.size(); ++i) {
+      const int64_t end = static_cast<const int64_t*>(ends.data())[i];
+      strings.push_back({at + begin, end - begin});
+      begin = end;
+    }
+    bytes_.push_back(std::move(bytes));
+    return strings.data();
+  }
+
+  std::vector<nb::bytes> bytes_;
+  std::vector<std::vector<FettleString>> strings_;
   std::vector<InputArray> arrays_;
   std::vector<std::string> names_;
   std::vector<std::vector<int64_t>> extents_;
@@ -153,10 +191,23 @@ class Given {
 /// One a model's output, without data: the context's memory is copied from.
 std::vector<FettleTensor> blank_outputs(const Model& model) { return {model.outputs().begin(), model.outputs().end()}; }
 
-/// (name, dtype, shape, bytes)
+/// A list of str; bytes that are no UTF-8 are escaped, as os.fsdecode does.
+nb::list strings_of(const FettleTensor& tensor) {
+  nb::list list;
+  const auto* strings = static_cast<const FettleString*>(tensor.data);
+  const auto count = static_cast<size_t>(fettle_tensor_bytes(&tensor)) / sizeof(FettleString);
+  for (size_t i = 0; i < count; ++i)
+    list.append(nb::steal(PyUnicode_DecodeUTF8(strings[i].data, strings[i].bytes, "surrogateescape")));
+  return list;
+}
+
+/// (name, dtype, shape, bytes, or a list of strings)
 nb::tuple copied(const FettleTensor& tensor) {
   nb::list shape;
   for (int32_t d = 0; d < tensor.rank; ++d) shape.append(tensor.shape[d]);
+  if (tensor.dtype == FETTLE_STRING)
+    return nb::make_tuple(std::string(tensor.name), std::string(name_of(tensor.dtype)), nb::tuple(shape),
+                          strings_of(tensor));
   return nb::make_tuple(std::string(tensor.name), std::string(name_of(tensor.dtype)), nb::tuple(shape),
                         nb::bytearray(tensor.data, static_cast<size_t>(fettle_tensor_bytes(&tensor))));
 }
@@ -281,17 +332,24 @@ void bind_models(nb::module_& m) {
   m.def(
       "_open_model",
       [](const std::string& path, const InputShapes& shapes, int threads, const std::string& database,
-         const std::map<std::string, std::map<std::string, int64_t>>& sizes,
-         const std::map<std::string, std::string>& states) {
+         const SizesGiven& sizes, const std::map<std::string, std::string>& states,
+         const std::vector<std::string>& without) {
         on_owner_thread();
         if (threads < 0 || threads > 1024) raise(ErrorCode::E709, "threads are 0 … 1024");
-        return std::unique_ptr<PyModel>(new PyModel{take(open_model(path, {.threads = threads,
-                                                                           .shapes = shapes,
-                                                                           .database = database,
-                                                                           .sizes = open_sizes(sizes),
-                                                                           .states = outputs_to_inputs(states)}))});
+        return std::unique_ptr<PyModel>(
+            new PyModel{take(open_model(path, {.threads = threads,
+                                               .shapes = shapes,
+                                               .database = database,
+                                               .sizes = open_sizes(sizes),
+                                               .states = outputs_to_inputs(states),
+                                               .without = {without.begin(), without.end()}}))});
       },
-      nb::arg("path"), nb::arg("shapes"), nb::arg("threads"), nb::arg("database"), nb::arg("sizes"), nb::arg("states"));
+      nb::arg("path"), nb::arg("shapes"), nb::arg("threads"), nb::arg("database"), nb::arg("sizes"), nb::arg("states"),
+      nb::arg("without"));
+  m.def("_graph_passes", [] {
+    const PassNames names = optional_passes();
+    return std::vector<std::string>(names.begin(), names.end());
+  });
 }
 
 }  // namespace fettle::python

@@ -132,6 +132,24 @@ class OpenSizes(unittest.TestCase):
             x = random(*shape, 24)
             self.check(compiled.run(x=x), model.expected(x=x))
 
+    def test_kernels_for_classes_of_sizes(self):
+        nodes = [
+            node("MatMul", ["x", "w"], ["p"]), node("Relu", ["p"], ["r"]), node("MatMul", ["r", "v"], ["s"]),
+            node("Softmax", ["s"], ["y"], axis=-1),
+        ]  # fmt: skip
+        model = Model(
+            nodes, [value("x", FLOAT, ["N", 48])], [value("y", FLOAT, ["N", 40])],
+            {"w": random(48, 64), "v": random(64, 40)},
+        )  # fmt: skip
+        compiled = fettle.Model(model.path, sizes={"N": {"min": 1, "max": 300, "tune_at": [1, 8, 100]}})
+        for rows in (1, 2, 3, 7, 8, 27, 28, 29, 100, 300):
+            x = random(rows, 48)
+            self.check(compiled.run(x=x), model.expected(x=x))
+        for wrong in ([8, 1], [0, 8]):
+            with self.assertRaises(fettle.Error) as caught:
+                fettle.Model(model.path, sizes={"N": {"tune_at": wrong}})
+            self.assertEqual(caught.exception.code, "E709")
+
     def test_wrong_sizes_are_named(self):
         model = Model(
             [node("Add", ["a", "b"], ["y"])], [value("a", FLOAT, ["N", 4]), value("b", FLOAT, ["M", 4])],

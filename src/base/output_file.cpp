@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -21,6 +22,23 @@ constexpr int kMaxLinks = 40;
 constexpr int kMaxNames = 100;
 /// The longest name of a file is 255 bytes, with what is added to make it a temporary one.
 constexpr size_t kMaxNameBytes = 200;
+
+/// Names of temporary files, for who handles a signal. Whoever takes one out owns it.
+constexpr int kMaxRegistered = 64;
+std::atomic<char*> registered[kMaxRegistered];
+
+/// The place, or -1 where all are taken.
+int register_temporary(const fs::path& path) {
+  char* name = ::strdup(path.c_str());
+  for (int i = 0; name && i < kMaxRegistered; ++i)
+    if (char* none = nullptr; registered[i].compare_exchange_strong(none, name)) return i;
+  std::free(name);
+  return -1;
+}
+
+void unregister_temporary(int place) {
+  if (place >= 0) std::free(registered[place].exchange(nullptr));
+}
 
 /// Where the links at `path` lead; there need not be a file. errno says why where the result is empty.
 fs::path follow_links(fs::path path) {
@@ -87,6 +105,7 @@ Result<> OutputFile::open_temporary(mode_t mode) {
     candidate.replace_filename(fmt::format("{}.{}-{}.tmp", name, ::getpid(), count++));
     fd_ = ::open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (fd_ >= 0) {
+      registered_ = register_temporary(candidate);
       temporary_ = std::move(candidate);
       return {};
     }
@@ -99,6 +118,7 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
     : path_(std::move(other.path_)),
       target_(std::move(other.target_)),
       temporary_(std::exchange(other.temporary_, {})),
+      registered_(std::exchange(other.registered_, -1)),
       mode_(other.mode_),
       buffer_(std::move(other.buffer_)),
       fd_(std::exchange(other.fd_, -1)) {}
@@ -106,6 +126,12 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
 OutputFile::~OutputFile() {
   if (fd_ >= 0) ::close(fd_);
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  unregister_temporary(registered_);
+}
+
+void remove_temporary_files() noexcept {
+  for (std::atomic<char*>& place : registered)
+    if (const char* name = place.exchange(nullptr)) ::unlink(name);
 }
 
 Result<> OutputFile::write(std::string_view bytes) {
@@ -144,6 +170,7 @@ Result<> OutputFile::commit() {
   if (mode_ && ::chmod(temporary_.c_str(), *mode_) != 0) return failed(errno);
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) return failed(errno);
   temporary_.clear();
+  unregister_temporary(std::exchange(registered_, -1));
   return {};
 }
 

@@ -57,10 +57,14 @@ class OutputFile {
   std::filesystem::path path_;
   std::filesystem::path target_;     // what is replaced: links followed
   std::filesystem::path temporary_;  // empty: written directly, or committed
+  int registered_ = -1;              // where remove_temporary_files finds it
   std::optional<mode_t> mode_;       // of the file that is replaced
   std::string buffer_;
   int fd_ = -1;
 };
+
+/// Removes what was not committed, of all output files: for a handler of a signal that then ends the program.
+void remove_temporary_files() noexcept;
 
 /// All of a file at once. E702, as OutputFile.
 Result<> write_file(const std::filesystem::path& path, std::string_view bytes);

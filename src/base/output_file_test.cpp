@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -183,6 +184,26 @@ TEST_F(OutputFiles, WhatCannotBeWritten) {
   }
   EXPECT_EQ(content("file"), "x");
   EXPECT_EQ(names(), (std::set<std::string>{"file", "socket"}));
+}
+
+TEST_F(OutputFiles, ASignalLeavesNothing) {
+  ASSERT_TRUE(write_file(at("a"), "old"));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGTERM, [](int signal) {
+      remove_temporary_files();
+      ::_exit(signal);
+    });
+    auto file = OutputFile::create(at("a"));
+    auto committed = OutputFile::create(at("b"));
+    if (file && file->write(std::string(1 << 20, 'x')) && committed && committed->commit()) ::raise(SIGTERM);
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), SIGTERM);
+  EXPECT_EQ(content("a"), "old");
+  EXPECT_EQ(names(), (std::set<std::string>{"a", "b"}));
 }
 
 TEST_F(OutputFiles, AFullDiskLeavesWhatWasThere) {

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/output_file.h"
 #include "base/version.h"
 #include "cli/command.h"
 
@@ -51,9 +52,18 @@ bool all_printed() {
   return false;
 }
 
+/// Ends the program as the signal does, and leaves no half file. Commands that end in order have an InterruptGuard.
+void end_by(int signal) {
+  remove_temporary_files();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
 }  // namespace
 
 int run(int argc, char** argv) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+    if (std::signal(signal, end_by) == SIG_IGN) std::signal(signal, SIG_IGN);  // as nohup wants it
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on files is an error of the file, not the end
   App app("Fettle compiles ONNX models to machine code that is tuned for this machine.", "fettle");
   app.set_version_flag("--version", name_and_version());
@@ -62,9 +72,9 @@ int run(int argc, char** argv) {
       "Example:\n  fettle compile model.onnx -o model.so && fettle bench model.so\n\n"
       "Exit status: 0 done, 1 could not, 2 wrong usage.");
   std::vector<Command> commands;
-  for (const AddCommand add :
-       {add_tune_command, add_compile_command, add_run_command, add_bench_command, add_inspect_command,
-        add_report_command, add_doctor_command, add_explain_command, add_tracker_command, add_device_command})
+  for (const AddCommand add : {add_tune_command, add_compile_command, add_run_command, add_bench_command,
+                               add_check_command, add_inspect_command, add_report_command, add_doctor_command,
+                               add_explain_command, add_tracker_command, add_device_command})
     commands.push_back(add(app));
   for (Command& command : add_db_commands(app)) commands.push_back(std::move(command));
   if (const auto status = app.parse(argc, argv)) return *status == 0 ? kDone : kWrongUsage;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -84,6 +85,30 @@ void add_no_pass(App* app, PassNames* without) {
       ->type_name("NAME");
 }
 
+void add_limits(App* app, Limits* limits) {
+  app->add_option_function(
+         "--limit",
+         [limits](const std::string& text) -> std::string {
+           std::string name, value;
+           if (!parse_assignment(text, &name, &value)) return "'" + text + "' is not of the form NAME=N";
+           const LimitDef* def = find_limit(name);
+           if (!def) {
+             std::string known;
+             for (const LimitDef& d : limit_defs()) known += (known.empty() ? "" : ", ") + std::string(d.name);
+             return "there is no limit '" + name + "'; the limits are: " + known;
+           }
+           int64_t number = 0;
+           const char* end = value.data() + value.size();
+           const auto [next, error] = std::from_chars(value.data(), end, number);
+           if (error != std::errc() || next != end || number < 0) return "'" + value + "' is no limit";
+           limits->*def->value = number;
+           return "";
+         },
+         "what a model may ask for at most, such as nodes=1000 (docs/limits.md); may be repeated")
+      ->type_name("NAME=N")
+      ->one_at_a_time();
+}
+
 void add_sizes(App* app, OpenSizes* sizes) {
   app->add_option_function(
          "--range",
@@ -101,13 +126,17 @@ void add_sizes(App* app, OpenSizes* sizes) {
          [sizes](const std::string& text) -> std::string {
            std::string name, value;
            std::vector<int64_t> dims;
-           if (!parse_assignment(text, &name, &value) || !parse_dims(value, &dims) || dims.size() != 1 || dims[0] < 1)
-             return "'" + text + "' is not of the form SIZE=N";
-           (*sizes)[name].typical = dims[0];
+           if (!parse_assignment(text, &name, &value) || !parse_dims(value, &dims) ||
+               std::ranges::any_of(dims, [](int64_t dim) { return dim < 1; }))
+             return "'" + text + "' is not of the form SIZE=N,...";
+           std::ranges::sort(dims);
+           dims.erase(std::unique(dims.begin(), dims.end()), dims.end());
+           (*sizes)[name].points = std::move(dims);
            return "";
          },
-         "the value of an open size that kernels are made, and tuned, for; may be repeated")
-      ->type_name("SIZE=N")
+         "values of an open size that kernels are made, and tuned, for: of several, each for sizes about it; may be "
+         "repeated")
+      ->type_name("SIZE=N,...")
       ->one_at_a_time();
 }
 
@@ -184,7 +213,10 @@ bool parse_assignment(const std::string& text, std::string* name, std::string* v
 static constexpr auto origin_json = [](const auto& origin) -> nlohmann::json {
   return {{"op", origin.op}, {"name", origin.name}};
 };
-nlohmann::json provenance_json(const Provenance& provenance) { return json_list(provenance, origin_json); }
+nlohmann::json origins_json(const std::vector<Origin>& origins) { return json_list(origins, origin_json); }
+nlohmann::json provenance_json(const Provenance& provenance) {
+  return origins_json({provenance.begin(), provenance.end()});
+}
 nlohmann::json origins_json(std::string_view lines) { return json_list(split_origins(lines), origin_json); }
 
 void progress(const std::string& line) { fmt::print(stderr, "{}\n", line); }

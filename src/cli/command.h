@@ -39,6 +39,7 @@ Command add_tune_command(App& app);
 Command add_compile_command(App& app);
 Command add_run_command(App& app);
 Command add_bench_command(App& app);
+Command add_check_command(App& app);
 Command add_inspect_command(App& app);
 Command add_report_command(App& app);
 Command add_doctor_command(App& app);
@@ -58,6 +59,8 @@ App* add_subcommand(App& app, const std::string& name, const std::string& what, 
 void add_shapes(App* app, InputShapes* shapes);
 /// --no-pass NAME: to find the pass after which results differ.
 void add_no_pass(App* app, PassNames* without);
+/// --limit NAME=N: of what a model may ask for (graph/limits.h).
+void add_limits(App* app, Limits* limits);
 /// --range and --tune-at: of the sizes that --shape leaves open.
 void add_sizes(App* app, OpenSizes* sizes);
 /// --state PAST=PRESENT.
@@ -84,6 +87,7 @@ nlohmann::json json_list(const Items& items, const Describe& describe) {
   return list;
 }
 /// The model's nodes that a kernel does the work of: [{"op": "Conv", "name": "conv1"}, …].
+nlohmann::json origins_json(const std::vector<Origin>& origins);
 nlohmann::json provenance_json(const Provenance& provenance);
 /// The same of FettleModelInfo::kernel_origins.
 nlohmann::json origins_json(std::string_view lines);

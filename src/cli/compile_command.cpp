@@ -17,6 +17,7 @@ struct Options {
   InputShapes shapes;
   OpenSizes sizes;
   PassNames without;
+  Limits limits;
   ModelStates states;
   bool untuned = false, json = false;
   double max_error = std::numeric_limits<double>::infinity();
@@ -35,7 +36,8 @@ Result<Report> compile(const Options& options) {
                                                       .workload_equality = options.workload_equality,
                                                       .sizes = options.sizes,
                                                       .states = options.states,
-                                                      .without = options.without},
+                                                      .without = options.without,
+                                                      .limits = options.limits},
                                                      options.untuned));
   FETTLE_TRY_VOID(model.write(options.out));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -84,6 +86,7 @@ Command add_compile_command(App& app) {
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);
   add_no_pass(made, &options->without);
+  add_limits(made, &options->limits);
   add_states(made, &options->states);
   return {made, [options] { return compile(*options); }, &options->json};
 }

@@ -26,6 +26,7 @@ struct Options {
   InputShapes shapes;
   OpenSizes sizes;
   PassNames without;
+  Limits limits;
   ModelStates states;
   bool graph = false, tasks = false, trace = false, ir = false, assembly = false, c = false, json = false;
 };
@@ -189,12 +190,13 @@ Result<Report> inspect(const Options& options) {
   }
   Report report;
   if (!options.after.empty() && options.task.empty()) {
-    FETTLE_TRY(report.text, graph_after(options.after, options.model, options.shapes, options.sizes));
+    FETTLE_TRY(report.text, graph_after(options.after, options.model, options.shapes, options.sizes, options.limits));
     report.json = {{"after", options.after}, {"graph", report.text}};
     return report;
   }
   if (options.graph) {
-    FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes, options.sizes, {}, {}, options.without));
+    FETTLE_TRY(const Graph graph,
+               load_model(options.model, options.shapes, options.sizes, {}, {}, options.without, options.limits));
     report.text = to_text(graph, true);
     report.json = {{"graph", report.text}, {"nodes", graph_json(graph)}};
     return report;
@@ -206,7 +208,8 @@ Result<Report> inspect(const Options& options) {
                                                                  .max_error_bound = options.max_error,
                                                                  .sizes = options.sizes,
                                                                  .states = options.states,
-                                                                 .without = options.without}));
+                                                                 .without = options.without,
+                                                                 .limits = options.limits}));
   const std::vector<TaskInfo> task_list = model.tasks();
   if (!options.task.empty() || options.trace || options.ir || options.c || options.assembly) {
     if (options.task.empty()) return fail(ErrorCode::E709, "--trace, --ir, --c and --asm are of a task; give --task");
@@ -272,6 +275,7 @@ Command add_inspect_command(App& app) {
   c->excludes(assembly);
   made->add_option("--db", options->database, "records of tuning")->type_name("FILE");
   add_no_pass(made, &options->without);
+  add_limits(made, &options->limits);
   add_max_error(made, &options->max_error);
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);

@@ -32,7 +32,7 @@ std::string stage(const std::string& what, size_t number, size_t count, const st
 }  // namespace
 
 Result<std::string> graph_after(const std::string& pass, const std::string& model, const InputShapes& shapes,
-                                const OpenSizes& sizes) {
+                                const OpenSizes& sizes, const Limits& limits) {
   const auto passes = graph_passes();
   const auto name = [](const GraphPass& p) { return p.name; };
   if (std::ranges::find(passes, pass, &GraphPass::name) == passes.end())
@@ -40,11 +40,11 @@ Result<std::string> graph_after(const std::string& pass, const std::string& mode
                 "--after");
   std::string text;
   size_t number = 0;
-  auto loaded = load_model(model, shapes, sizes, {}, [&](std::string_view done, const Graph& graph) {
+  const auto keep = [&](std::string_view done, const Graph& graph) {
     ++number;
-    if (done != pass) return;
-    text += stage(pass, number, passes.size(), to_text(graph, true));
-  });
+    if (done == pass) text += stage(pass, number, passes.size(), to_text(graph, true));
+  };
+  auto loaded = load_model(model, shapes, sizes, {}, keep, {}, limits);
   // What goes wrong later is no reason not to show what there was.
   if (text.empty() && !loaded) return fail(std::move(loaded).error());
   return text;

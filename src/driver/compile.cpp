@@ -11,6 +11,7 @@
 #include "codegen/llvm/jit_module.h"
 #include "codegen/llvm/llvm_codegen.h"
 #include "graph/plan/host_program.h"
+#include "graph/strings.h"
 #include "rt/model.h"
 #include "runtime/dtype.h"
 
@@ -71,6 +72,7 @@ HostAddress argument_address(const Plan& plan, const PlannedCall& call, int sour
   return source < 0 ? HostAddress{} : address_of(plan, call.operands[static_cast<size_t>(source)]);
 }
 
+/// calls: the plan's, then those of its host functions.
 std::vector<HostStep> host_steps(const Plan& plan, const std::vector<PlanStep>& steps,
                                  const std::vector<HostCall>& calls) {
   const auto at = [&](const Operand& operand) {
@@ -84,6 +86,9 @@ std::vector<HostStep> host_steps(const Plan& plan, const std::vector<PlanStep>& 
     switch (step.kind) {
       case PlanStep::Kind::kCall:
         host.call = calls[static_cast<size_t>(step.call)];
+        break;
+      case PlanStep::Kind::kHost:
+        host.call = calls[plan.calls.size() + static_cast<size_t>(step.call)];
         break;
       case PlanStep::Kind::kBranch:
         host.kind = HostStep::Kind::kBranch;
@@ -147,6 +152,8 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   FETTLE_TRY(artefact.inputs, describe_tensors(inputs));
   FETTLE_TRY(artefact.outputs, describe_tensors(outputs));
   for (const GraphState& kept : graph.states()) {
+    if (kept.input->dtype().is_string())
+      return fail(ErrorCode::E605, "a state cannot hold strings: they last for one call", kept.input->name);
     const auto input = std::ranges::find(graph.inputs(), kept.input) - graph.inputs().begin();
     FETTLE_TRY(const FettleDtype dtype, to_fettle_dtype(kept.input->dtype()));
     artefact.states.push_back(
@@ -159,6 +166,7 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
     artefact.constants.push_back(
         {{fmt::format("constant{}", artefact.constants.size()), FETTLE_U8, {constant.size}, {}},
          {constant.bytes.get(), static_cast<size_t>(constant.size)}});
+  for (const int64_t number : planned.constants.strings) artefact.strings.emplace_back(string_of(number));
   state->weight_bytes = planned.constants.weight_bytes;
   state->tasks = planned.tasks();
   state->plan_text = to_text(plan);
@@ -171,6 +179,23 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
     for (size_t i = 0; i < params.size(); ++i)
       made.buffers.push_back(argument_address(plan, call, params[i].source, planned.constants.of_call[c][i]));
     made.sizes = call.sizes;
+    for (const PlannedClass& of : planned.classes) {
+      if (of.workload != call.workload) continue;
+      const SizeClass& sizes = planned.size_class(of);
+      made.classes.push_back({sizes.param, sizes.most, built.kernels[of.request].entry});
+    }
+    calls.push_back(std::move(made));
+    artefact.kernel_names.push_back(call.name);
+    artefact.kernel_origins.push_back(one_a_line(call.provenance));
+  }
+  for (size_t c = 0; c < plan.host_calls.size(); ++c) {
+    const PlannedHostCall& call = plan.host_calls[c];
+    HostCall made{static_cast<int>(calls.size()), call.function, {}, call.integers};
+    for (size_t i = 0; i < call.operands.size(); ++i) {
+      const int constant = planned.constants.of_host_call[c][i];
+      made.buffers.push_back(constant >= 0 ? HostAddress{HostAddress::Kind::kConstant, constant, 0}
+                                           : address_of(plan, call.operands[i]));
+    }
     calls.push_back(std::move(made));
     artefact.kernel_names.push_back(call.name);
     artefact.kernel_origins.push_back(one_a_line(call.provenance));
@@ -268,6 +293,7 @@ struct LoadedModel {
   std::vector<FettleStage> stages;
   std::vector<std::vector<const char*>> axis_names;
   std::vector<const char*> kernel_names, kernel_origins, size_errors;
+  StringList strings;
   FettleModelInfo info{};
 
   FettleTensor describe(const ArtefactTensor& tensor, const std::byte* data = nullptr) {
@@ -346,6 +372,10 @@ Result<std::shared_ptr<const FettleModelInfo>> CompiledModel::load() const {
   info.n_size_errors = count(loaded->size_errors);
   info.n_sizes = artefact.n_sizes;
   info.arena_bytes = artefact.arena_bytes;
+  loaded->strings = string_list(artefact.strings);
+  info.string_bytes = loaded->strings.bytes.data();
+  info.string_ends = loaded->strings.ends.data();
+  info.n_strings = std::ssize(artefact.strings);
   info.entry = reinterpret_cast<FettleKernel>(loaded->code->lookup(artefact.entry));
   if (!artefact.resize.empty()) info.resize = reinterpret_cast<FettleKernel>(loaded->code->lookup(artefact.resize));
   for (const ArtefactStage& stage : artefact.stages)

@@ -25,21 +25,45 @@ const ChosenSchedule& schedule_of(const PlannedCall& call, const std::vector<Cho
   return schedules[static_cast<size_t>(call.workload)];
 }
 
-/// The tensor as the kernel or its prologue expects it, in the device's memory.
-Result<ConstantBytes> laid_out(const DeviceDef& device, const ConstantTensor& tensor, const KernelParam& param) {
+/// A tensor of strings has the numbers that they have in the artefact. Their order is that of the process's.
+Result<ConstantTensor> as_stored(const ConstantTensor& tensor, const std::vector<int64_t>& strings) {
+  if (!tensor.dtype.is_string()) return tensor;
+  FETTLE_TRY(TensorBuilder numbered, make_tensor(tensor.dtype, tensor.shape));
+  const auto from = tensor.elems<int64_t>();
+  for (size_t i = 0; i < from.size(); ++i)
+    numbered.elems<int64_t>()[i] = from[i] == 0 ? 0 : std::ranges::lower_bound(strings, from[i]) - strings.begin() + 1;
+  return std::move(numbered).finish();
+}
+
+std::vector<int64_t> strings_of(const Plan& plan) {
+  std::set<int64_t> found;
+  for (const Storage& storage : plan.storages)
+    if (storage.constant && storage.constant->dtype().is_string())
+      for (const int64_t number : storage.constant->constant->elems<int64_t>()) found.insert(number);
+  found.erase(0);
+  return {found.begin(), found.end()};
+}
+
+/// The tensor's bytes, aligned, in the device's memory.
+Result<ConstantBytes> as_it_lies(const DeviceDef& device, const ConstantTensor& tensor) {
   constexpr uintptr_t kAlignment = 64;  // a mapped file may hold a tensor anywhere
-  const bool is_identity = param.layout.is_identity();
-  if (is_identity && device.shares_host_memory && reinterpret_cast<uintptr_t>(tensor.bytes.get()) % kAlignment == 0)
+  if (device.shares_host_memory && reinterpret_cast<uintptr_t>(tensor.bytes.get()) % kAlignment == 0)
     return ConstantBytes{tensor.bytes, tensor.size_bytes};
+  FETTLE_TRY(const std::shared_ptr<std::byte> bytes, device.allocate(tensor.size_bytes));
+  device.copy_to(bytes.get(), tensor.data(), tensor.size_bytes);
+  return ConstantBytes{bytes, tensor.size_bytes};
+}
+
+/// The tensor as the kernel or its prologue expects it, in the device's memory.
+Result<ConstantBytes> laid_out(const DeviceDef& device, const ConstantTensor& given, const KernelParam& param,
+                               const std::vector<int64_t>& strings) {
+  FETTLE_TRY(const ConstantTensor tensor, as_stored(given, strings));
+  if (param.layout.is_identity()) return as_it_lies(device, tensor);
   const int64_t size = param.layout.physical_bytes();
   FETTLE_TRY(const std::shared_ptr<std::byte> bytes, device.allocate(size));
-  if (is_identity) {
-    device.copy_to(bytes.get(), tensor.data(), size);
-  } else {
-    std::vector<std::byte> physical(static_cast<size_t>(size));
-    param.layout.to_physical(tensor.data(), physical.data());
-    device.copy_to(bytes.get(), physical.data(), size);
-  }
+  std::vector<std::byte> physical(static_cast<size_t>(size));
+  param.layout.to_physical(tensor.data(), physical.data());
+  device.copy_to(bytes.get(), physical.data(), size);
   return ConstantBytes{bytes, size};
 }
 
@@ -56,7 +80,8 @@ void let_go(const ConstantTensor& tensor) {
 /// Runs prologues, each loaded once.
 class Packer {
  public:
-  explicit Packer(const DeviceDef& device) : device_(device), stream_(device.open_stream(1)) {}
+  Packer(const DeviceDef& device, const std::vector<int64_t>& strings)
+      : device_(device), strings_(strings), stream_(device.open_stream(1)) {}
 
   /// Fills the buffers that `kernel`'s prologue makes: those of `made`, by the kernel's parameters.
   Result<> run(const Plan& plan, const PlannedCall& call, const BuiltKernel& kernel,
@@ -72,7 +97,7 @@ class Packer {
       if (const auto place = made.find(static_cast<size_t>(p)); place != made.end()) {
         buffers.push_back(place->second);
       } else if (const ConstantTensor* tensor = constant_of(plan, call, param)) {
-        FETTLE_TRY(ConstantBytes bytes, laid_out(device_, *tensor, param));
+        FETTLE_TRY(ConstantBytes bytes, laid_out(device_, *tensor, param, strings_));
         buffers.push_back(const_cast<std::byte*>(bytes.bytes.get()));
         held.push_back(std::move(bytes));
       } else {  // stored already
@@ -91,6 +116,7 @@ class Packer {
 
  private:
   const DeviceDef& device_;
+  const std::vector<int64_t>& strings_;
   DeviceStream stream_;
   std::map<std::string, LoadedImage> prologues_;  // by the entries of their kernels
 };
@@ -145,8 +171,9 @@ int Contents::number_of(const ConstantTensor& tensor) {
   if (!fresh) return known->second;
   std::vector<int>& candidates = of_size_[tensor.size_bytes];
   for (const int number : candidates)
-    if (std::memcmp(kept_[static_cast<size_t>(number)].data(), tensor.data(), static_cast<size_t>(tensor.size_bytes)) ==
-        0)
+    if (const ConstantTensor& kept = kept_[static_cast<size_t>(number)];
+        kept.dtype.is_string() == tensor.dtype.is_string() &&
+        std::memcmp(kept.data(), tensor.data(), static_cast<size_t>(tensor.size_bytes)) == 0)
       return known->second = number;
   known->second = static_cast<int>(kept_.size());
   candidates.push_back(known->second);
@@ -195,6 +222,19 @@ ConstantPlan plan_constants(const Plan& plan, const std::vector<ChosenSchedule>&
       indices[i] = found->second;
     }
   }
+  for (const PlannedHostCall& call : plan.host_calls) {
+    std::vector<int>& indices = planned.of_host_call.emplace_back(call.operands.size(), -1);
+    for (size_t i = 0; i < call.n_inputs; ++i) {
+      const Value* value = plan.storages[static_cast<size_t>(call.operands[i].storage)].constant;
+      if (!value) continue;
+      const ConstantTensor& tensor = *value->constant;
+      const std::pair<Digest, std::vector<int>> identity{{}, {contents.number_of(tensor)}};
+      const auto [found, fresh] = known.emplace(identity, static_cast<int>(planned.stored.size()));
+      if (fresh) planned.stored.push_back({.size_bytes = tensor.size_bytes, .as_it_is = &tensor});
+      indices[i] = found->second;
+    }
+  }
+  planned.strings = strings_of(plan);
   planned.weight_bytes = contents.total_bytes();
   return planned;
 }
@@ -203,15 +243,20 @@ Result<std::vector<ConstantBytes>> make_constants(const Plan& plan, const Consta
                                                   const std::vector<BuiltKernel>& kernels) {
   FETTLE_TRY(const DeviceDef* const device, device_of(target));
   std::vector<ConstantBytes> made(planned.stored.size());
-  Packer packer(*device);
+  Packer packer(*device, planned.strings);
   for (size_t s = 0; s < made.size(); ++s) {
     if (made[s].bytes) continue;
     const StoredConstant& stored = planned.stored[s];
+    if (stored.as_it_is) {
+      FETTLE_TRY(const ConstantTensor tensor, as_stored(*stored.as_it_is, planned.strings));
+      FETTLE_TRY(made[s], as_it_lies(*device, tensor));
+      continue;
+    }
     const PlannedCall& call = plan.calls[static_cast<size_t>(stored.call)];
     const BuiltKernel& kernel = kernels[static_cast<size_t>(call.workload)];
     const std::vector<KernelParam>& params = kernel.info.params;
     if (const ConstantTensor* tensor = constant_of(plan, call, params[stored.param])) {
-      FETTLE_TRY(made[s], laid_out(*device, *tensor, params[stored.param]));
+      FETTLE_TRY(made[s], laid_out(*device, *tensor, params[stored.param], planned.strings));
       continue;
     }
     // All that this prologue makes and that nobody has made.
@@ -236,9 +281,9 @@ Result<> share_packings(const Plan& plan, const std::vector<KernelRequest>& requ
   Contents contents;
   KnownPackings known(plan, contents);
   const auto shared_target = std::make_shared<const Target>(target);
-  for (size_t w = 0; w < schedules.size(); ++w)
+  for (size_t w = 0; w < plan.workloads.size(); ++w)
     if (settled[w]) known.add(w, schedules[w]);
-  for (size_t w = 0; w < schedules.size(); ++w) {
+  for (size_t w = 0; w < plan.workloads.size(); ++w) {
     if (settled[w]) continue;
     std::set<int> excess = known.excess(w, schedules[w]);
     if (!excess.empty()) {

@@ -32,8 +32,9 @@ class Contents {
 /// A constant that is stored, by the first call that needs it.
 struct StoredConstant {
   int64_t size_bytes = 0;
-  int call = 0;      // index into Plan::calls
-  size_t param = 0;  // index into its kernel's parameters
+  int call = 0;                              // index into Plan::calls
+  size_t param = 0;                          // index into its kernel's parameters
+  const ConstantTensor* as_it_is = nullptr;  // not null: a host function reads it
 };
 
 /// Which constants are stored, before any of them is made.
@@ -41,6 +42,9 @@ struct ConstantPlan {
   std::vector<StoredConstant> stored;
   /// [call][parameter of its kernel]: index into `stored`; -1: not a constant, or one that the kernel does not read.
   std::vector<std::vector<int>> of_call;
+  std::vector<std::vector<int>> of_host_call;  // [host call][operand], likewise
+  /// Those that constants hold, by their numbers in the process, ascending; the artefact's numbers begin with 1 there.
+  std::vector<int64_t> strings;
   int64_t weight_bytes = 0;  // distinct contents of the model that its calls use
 
   int64_t stored_bytes() const;

@@ -1,5 +1,6 @@
 #include "driver/load.h"
 
+#include "driver/prepare.h"
 #include "frontend/onnx/import.h"
 
 namespace fettle {
@@ -11,16 +12,23 @@ InputShapes typical_shapes(const Graph& graph) {
   return shapes;
 }
 
-Result<Graph> load_model(const std::string& path, const InputShapes& shapes, const OpenSizes& sizes,
-                         const ModelStates& states, const GraphObserver& after, const PassNames& without) {
-  InputNames given;
-  for (const auto& [name, extents] : shapes) given.insert(name);
-  FETTLE_TRY(Graph graph, import_onnx(path, given));
+Result<> prepare_graph(Graph& graph, const InputShapes& shapes, const OpenSizes& sizes, const ModelStates& states,
+                       const GraphObserver& after, const PassNames& without, const Limits& limits) {
   FETTLE_TRY_VOID(bind_shapes(graph, shapes));
   FETTLE_TRY_VOID(refine_sizes(graph, sizes));
-  FETTLE_TRY_VOID(optimize(graph, {.after = after, .without = without}));
+  FETTLE_TRY_VOID(optimize(
+      graph, {.limits = limits, .run = interpreter_executor(limits.folded_steps), .after = after, .without = without}));
   FETTLE_TRY_VOID(require_sizes(graph));
-  FETTLE_TRY_VOID(declare_states(graph, states));
+  return declare_states(graph, states);
+}
+
+Result<Graph> load_model(const std::string& path, const InputShapes& shapes, const OpenSizes& sizes,
+                         const ModelStates& states, const GraphObserver& after, const PassNames& without,
+                         const Limits& limits) {
+  InputNames given;
+  for (const auto& [name, extents] : shapes) given.insert(name);
+  FETTLE_TRY(Graph graph, import_onnx(path, given, limits));
+  FETTLE_TRY_VOID(prepare_graph(graph, shapes, sizes, states, after, without, limits));
   return graph;
 }
 

@@ -19,7 +19,8 @@ Result<std::shared_ptr<Database>> open_records(const std::string& path) {
 }
 
 Result<PlannedModel> plan_file(const std::string& path, const OpenOptions& options, bool untuned) {
-  FETTLE_TRY(Graph graph, load_model(path, options.shapes, options.sizes, options.states, {}, options.without));
+  FETTLE_TRY(Graph graph,
+             load_model(path, options.shapes, options.sizes, options.states, {}, options.without, options.limits));
   Plans plans(std::make_shared<const Graph>(std::move(graph)));
   CompileOptions compile;
   compile.target = detect_host(options.threads);

@@ -29,6 +29,7 @@ struct OpenOptions {
   OpenSizes sizes = {};  // that `shapes` leaves open
   ModelStates states = {};
   PassNames without = {};  // passes over the graph that are left out
+  Limits limits = {};      // of what the model may ask for
 };
 
 /// Whether the path names a shared library ("model.so", "model.so.1.2") rather than a model ("model.so.onnx").

@@ -13,6 +13,7 @@
 #include "schedule/reformulation.h"
 #include "schedule/schedule.h"
 #include "schedule/trace/trace.h"
+#include "tune/space/space.h"
 
 namespace fettle {
 namespace {
@@ -40,18 +41,22 @@ void warn_of_schedule(const CompileOptions& options, const KernelRequest& reques
 
 std::vector<TaskInfo> PlannedModel::tasks() const {
   std::vector<TaskInfo> found;
-  for (size_t w = 0; w < schedules.size(); ++w) {
-    const PlannedWorkload& workload = plan.workloads[w];
-    const ChosenSchedule& schedule = schedules[w];
-    found.push_back({workload.func->name,
-                     workload.hash.hex(),
+  const auto add = [&](const std::string& name, const Digest& hash, int count) {
+    const ChosenSchedule& schedule = schedules[found.size()];
+    found.push_back({name,
+                     hash.hex(),
                      schedule.workload,
                      schedule.trace,
-                     workload.count,
+                     count,
                      schedule.tuned,
                      std::string(numerics_name(schedule.info.numerics)),
                      schedule.info.error_bound,
                      {}});
+  };
+  for (const PlannedWorkload& workload : plan.workloads) add(workload.func->name, workload.hash, workload.count);
+  for (const PlannedClass& of : classes) {
+    const SizeClass& made = size_class(of);
+    add(made.func->name, made.hash, plan.workloads[static_cast<size_t>(of.workload)].count);
   }
   for (const PlannedCall& call : plan.calls)
     found[static_cast<size_t>(call.workload)].calls.push_back({call.name, call.provenance});
@@ -60,9 +65,49 @@ std::vector<TaskInfo> PlannedModel::tasks() const {
 
 int64_t PlannedModel::arena_bytes() const { return std::max<int64_t>(plan.arena_bytes.typical(), 64); }
 
+namespace {
+
+/// Whether who calls one kernel may call the other: both take the same constants, packed alike, in the same order.
+bool is_called_alike(const KernelInfo& a, const KernelInfo& b) {
+  return a.computes_once == b.computes_once &&
+         std::ranges::equal(a.params, b.params, [](const KernelParam& x, const KernelParam& y) {
+           return x.source == y.source && x.kind == y.kind && x.dtype == y.dtype && x.is_read == y.is_read &&
+                  x.packed_from == y.packed_from && x.packing == y.packing && x.layout.digest() == y.layout.digest();
+         });
+}
+
+/// A class's schedule takes what that of its workload does: where it does not, it is the best default that does, or the
+/// workload's own, which fits all sizes.
+Result<> fit_classes(PlannedModel& planned, const std::vector<bool>& settled) {
+  const CompileOptions& options = planned.options;
+  for (const PlannedClass& of : planned.classes) {
+    const auto w = static_cast<size_t>(of.workload);
+    ChosenSchedule& schedule = planned.schedules[of.request];
+    if (is_called_alike(schedule.info, planned.schedules[w].info)) continue;
+    const Func& func = planned.size_class(of).func;
+    const std::string text = to_text(func);
+    const auto target = std::make_shared<const Target>(options.target);
+    const auto fits = [&](const Schedule& candidate) {
+      const auto described = describe_schedule(candidate, text);
+      return described && is_called_alike(described->info, planned.schedules[w].info);
+    };
+    if (!settled[of.request]) {
+      if (const auto found = accepted_default(func, target, options.threads, options.max_error_bound, fits)) {
+        FETTLE_TRY(schedule, describe_schedule(*found, text));
+        continue;
+      }
+    }
+    schedule = planned.schedules[w];
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<> settle_schedules(PlannedModel& planned, const std::vector<bool>& settled) {
   FETTLE_TRY_VOID(share_packings(planned.plan, planned.requests, settled, planned.options.target,
                                  planned.options.threads, planned.schedules));
+  FETTLE_TRY_VOID(fit_classes(planned, settled));
   assign_memory(planned.plan,
                 [&](int workload) { return planned.schedules[static_cast<size_t>(workload)].info.computes_once; });
   planned.constants = plan_constants(planned.plan, planned.schedules);
@@ -82,20 +127,28 @@ Result<PlannedModel> plan_model(Plans& plans, const CompileOptions& options) {
   planned.plan = *plan;
   planned.plans_made = plans.made();
 
-  for (const PlannedWorkload& workload : planned.plan.workloads) {
-    KernelRequest request{to_text(workload.func), {}, {}, "k_" + workload.hash.hex(), {}, options.max_error_bound};
-    if (auto trace = options.find_trace ? options.find_trace(workload.func) : std::nullopt)
-      request.trace = std::move(*trace);
-    if (const std::string* made = costs.default_trace(workload.hash, options.threads)) {
+  const auto ask = [&](const Func& func, const Digest& hash) {
+    KernelRequest request{to_text(func), {}, {}, "k_" + hash.hex(), {}, options.max_error_bound};
+    if (auto trace = options.find_trace ? options.find_trace(func) : std::nullopt) request.trace = std::move(*trace);
+    if (const std::string* made = costs.default_trace(hash, options.threads)) {
       request.default_trace = *made;
       planned.defaults_handed_on += request.trace.empty();
     }
     planned.requests.push_back(std::move(request));
-  }
+  };
+  for (const PlannedWorkload& workload : planned.plan.workloads) ask(workload.func, workload.hash);
+  for (size_t w = 0; w < planned.plan.workloads.size(); ++w)
+    for (const SizeClass& of : planned.plan.workloads[w].classes) {
+      const auto number = static_cast<int>(&of - planned.plan.workloads[w].classes.data());
+      planned.classes.push_back({static_cast<int>(w), number, planned.requests.size()});
+      ask(of.func, of.hash);
+    }
   for (const PlannedCall& call : planned.plan.calls) {
     std::string& label = planned.requests[static_cast<size_t>(call.workload)].label;
     if (label.empty()) label = label_of(call);
   }
+  for (const PlannedClass& of : planned.classes)
+    planned.requests[of.request].label = planned.requests[static_cast<size_t>(of.workload)].label;
   FETTLE_TRY(planned.schedules,
              choose_schedules(planned.requests, options.target, options.threads, compile_threads(options)));
   for (size_t w = 0; w < planned.schedules.size(); ++w)

@@ -55,19 +55,29 @@ struct TaskInfo {
   std::vector<TaskCall> calls;
 };
 
+/// A class of sizes of a workload (PlannedWorkload::classes), and its request.
+struct PlannedClass {
+  int workload = 0, of_workload = 0;  // which workload, and which of its classes
+  size_t request = 0;
+};
+
 /// A model of which everything is decided, and nothing compiled.
 struct PlannedModel {
   std::shared_ptr<const Graph> graph;
   CompileOptions options;
   Plan plan;                              // of `graph`; memory is assigned
-  std::vector<KernelRequest> requests;    // one a workload of the plan
+  std::vector<KernelRequest> requests;    // one a workload of the plan, then one a class of sizes
   std::vector<ChosenSchedule> schedules;  // likewise
+  std::vector<PlannedClass> classes;      // whose kernels take what those of their workloads do
   ConstantPlan constants;
   // What it took: plans, and defaults that were constructed once, for costs, and handed on from there.
   int plans_made = 0, defaults_handed_on = 0;
 
-  std::vector<TaskInfo> tasks() const;
-  int64_t arena_bytes() const;  // at typical sizes
+  const SizeClass& size_class(const PlannedClass& of) const {
+    return plan.workloads[static_cast<size_t>(of.workload)].classes[static_cast<size_t>(of.of_workload)];
+  }
+  std::vector<TaskInfo> tasks() const;  // of each request
+  int64_t arena_bytes() const;          // at typical sizes
 };
 
 /// Plans the graph and chooses a schedule for each workload. Errors: those of make_plan, choose_schedules and

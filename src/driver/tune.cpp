@@ -271,9 +271,12 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   FETTLE_TRY_VOID(keep_choice(plans, *database, options.target, options.threads, choice));
 
   std::vector<TuneTask> tasks;
+  const auto add_task = [&](const Func& func, const Digest& hash, int count) {
+    tasks.push_back({func, static_cast<double>(count), fmt::format("{} {}", func->name, hash.hex().substr(0, 8))});
+  };
+  for (const PlannedWorkload& workload : plan.workloads) add_task(workload.func, workload.hash, workload.count);
   for (const PlannedWorkload& workload : plan.workloads)
-    tasks.push_back({workload.func, static_cast<double>(workload.count),
-                     fmt::format("{} {}", workload.func->name, workload.hash.hex().substr(0, 8))});
+    for (const SizeClass& of : workload.classes) add_task(of.func, of.hash, workload.count);
   TuningRun run = describe_run(graph, plan, tasks, options);
   FETTLE_TRY_VOID(database->keep_run(run));
   const auto keep_run = [&](const TuneModelResult& result) {

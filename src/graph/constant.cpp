@@ -168,10 +168,10 @@ std::vector<int64_t> to_ints(const ConstantTensor& tensor) {
 
 namespace {
 constexpr std::pair<int, DType> kOnnxTypes[] = {
-    {1, kF32},   {2, kU8},        {3, kI8},          {4, kU16},     {5, kI16},         {6, kI32},
-    {7, kI64},   {9, kBool},      {10, kF16},        {11, kF64},    {12, kU32},        {13, kU64},
-    {16, kBF16}, {17, kF8E4M3FN}, {18, kF8E4M3FNUZ}, {19, kF8E5M2}, {20, kF8E5M2FNUZ}, {21, kU4},
-    {22, kI4},   {23, kF4E2M1},   {24, kF8E8M0},     {25, kU2},     {26, kI2}};
+    {1, kF32},    {2, kU8},    {3, kI8},        {4, kU16},         {5, kI16},     {6, kI32},
+    {7, kI64},    {9, kBool},  {10, kF16},      {11, kF64},        {12, kU32},    {13, kU64},
+    {8, kString}, {16, kBF16}, {17, kF8E4M3FN}, {18, kF8E4M3FNUZ}, {19, kF8E5M2}, {20, kF8E5M2FNUZ},
+    {21, kU4},    {22, kI4},   {23, kF4E2M1},   {24, kF8E8M0},     {25, kU2},     {26, kI2}};
 }  // namespace
 
 std::optional<DType> element_type(int64_t onnx_number) {

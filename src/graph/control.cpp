@@ -85,7 +85,7 @@ std::vector<Value*> inline_body(Graph& graph, const Graph& body, const std::vect
     std::vector<Value*> inputs;
     for (const Value* input : node->inputs) inputs.push_back(of(input));
     Node* made = graph.add_copy(*node, std::move(inputs));
-    merge_provenance(made->provenance, provenance);
+    made->provenance.merge(provenance);
     for (size_t i = 0; i < node->outputs.size(); ++i) values[node->outputs[i]] = made->outputs[i];
     if (added) added->push_back(made);
   }

@@ -8,12 +8,36 @@
 
 #include "graph/control.h"
 #include "graph/op.h"
+#include "graph/strings.h"
 
 namespace fettle {
 
-Executor interpreter_executor() {
-  return [](const Func& func, std::span<const BufferArg> buffers) { return interpret(func, buffers); };
+Executor interpreter_executor(int64_t steps) {
+  return [left = std::make_shared<int64_t>(steps)](const Func& func, std::span<const BufferArg> buffers) {
+    return interpret(func, buffers, {}, left.get());
+  };
 }
+
+namespace {
+
+Result<std::vector<ConstantTensor>> evaluate_host(const Node& node, std::span<const ConstantTensor> inputs) {
+  std::vector<void*> buffers;
+  for (const ConstantTensor& input : inputs) buffers.push_back(const_cast<void*>(input.data()));  // only read
+  std::vector<TensorBuilder> outputs;
+  for (const Value* output : node.outputs) {
+    FETTLE_TRY(TensorBuilder tensor, make_tensor(output->dtype(), output->extents()));
+    buffers.push_back(tensor.bytes.get());
+    outputs.push_back(std::move(tensor));
+  }
+  std::vector<int64_t> integers;
+  for (const Dim& dim : host_integers(node)) integers.push_back(dim.value());
+  FETTLE_TRY_VOID(run_host_function(node.op->host->function, buffers, integers, node.name));
+  std::vector<ConstantTensor> results;
+  for (TensorBuilder& tensor : outputs) results.push_back(std::move(tensor).finish());
+  return results;
+}
+
+}  // namespace
 
 Result<std::vector<ConstantTensor>> evaluate_node(const Node& node, std::span<const ConstantTensor> inputs,
                                                   const Executor& run) {
@@ -21,6 +45,7 @@ Result<std::vector<ConstantTensor>> evaluate_node(const Node& node, std::span<co
     for (const Value* value : *list)
       if (value && !value->is_static())
         return fail(ErrorCode::E604, fmt::format("the extents of \"{}\" are not known", value->name), node.name);
+  if (is_host(node)) return evaluate_host(node, inputs);
   if (!node.op->compute) return fail(ErrorCode::E604, "sizes that only a run tells", node.name);
   FETTLE_TRY(const Func func, node_func(node));
   std::vector<BufferArg> args;

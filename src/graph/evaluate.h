@@ -14,8 +14,8 @@ namespace fettle {
 /// Runs a program over dense row-major buffers, in the order of its params.
 using Executor = std::function<Result<>(const Func& func, std::span<const BufferArg> buffers)>;
 
-/// The interpreter: right and slow.
-Executor interpreter_executor();
+/// The interpreter: right and slow. Of all that it runs: at most `steps` iterations of loops, then E608.
+Executor interpreter_executor(int64_t steps = INT64_MAX);
 
 /// The outputs of one node from its inputs' contents (one a non-null input, in order).
 Result<std::vector<ConstantTensor>> evaluate_node(const Node& node, std::span<const ConstantTensor> inputs,

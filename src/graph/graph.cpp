@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <queue>
 #include <set>
@@ -18,6 +19,26 @@ namespace fettle {
 
 struct Graph::Names {
   std::unordered_set<std::string> taken;
+  std::unordered_map<std::string, int> suffixes;  // of a name: all suffixes below this one are taken
+
+  std::string unique(std::string name) {
+    if (taken.insert(name).second) return name;
+    for (int& i = suffixes.emplace(name, 1).first->second;; ++i) {
+      std::string candidate = fmt::format("{}.{}", name, i);
+      if (taken.insert(candidate).second) return candidate;
+    }
+  }
+
+  void free(const std::string& name) {
+    taken.erase(name);
+    const size_t dot = name.rfind('.');
+    int suffix = 0;
+    if (dot == std::string::npos) return;
+    const char* end = name.data() + name.size();
+    if (std::from_chars(name.data() + dot + 1, end, suffix).ptr != end) return;
+    if (const auto found = suffixes.find(name.substr(0, dot)); found != suffixes.end())
+      found->second = std::min(found->second, std::max(suffix, 1));
+  }
 };
 
 std::string TensorType::to_string() const { return dtype.to_string() + fettle::to_string(shape); }
@@ -31,11 +52,7 @@ std::vector<int64_t> Value::extents() const {
 std::string Graph::unique_name(std::string name) {
   if (!names_) names_ = std::make_shared<Names>();
   if (name.empty()) name = "value";
-  if (names_->taken.insert(name).second) return name;
-  for (int i = 1;; ++i) {
-    std::string candidate = fmt::format("{}.{}", name, i);
-    if (names_->taken.insert(candidate).second) return candidate;
-  }
+  return names_->unique(std::move(name));
 }
 
 Value* Graph::find_value(std::string_view name) const {
@@ -108,11 +125,21 @@ Node* Graph::add_copy(const Node& node, std::vector<Value*> inputs) {
     made->outputs[i]->type = node.outputs[i]->type;
     made->outputs[i]->constant = node.outputs[i]->constant;
     made->outputs[i]->content = node.outputs[i]->content;
+    made->outputs[i]->declared = node.outputs[i]->declared;
   }
   return made;
 }
 
-void Graph::add_output(std::string name, Value* value) { outputs_.push_back({std::move(name), value}); }
+void Graph::add_output(std::string name, Value* value) {
+  outputs_.push_back({std::move(name), value});
+  ++value->output_uses;
+}
+
+void Graph::set_output(size_t i, Value* value) {
+  --outputs_[i].value->output_uses;
+  outputs_[i].value = value;
+  ++value->output_uses;
+}
 
 namespace {
 void drop_user(Value* value, Node* node) {
@@ -160,8 +187,11 @@ void Graph::replace_uses(Value* from, Value* to) {
       break;  // the value has one entry for each use
     }
   }
+  if (!to->declared) to->declared = std::exchange(from->declared, std::nullopt);
+  if (from->output_uses == 0) return;
   for (GraphOutput& output : outputs_)
     if (output.value == from) output.value = to;
+  to->output_uses += std::exchange(from->output_uses, 0);
 }
 
 void Graph::replace_node(Node* node, Value* by) {
@@ -182,15 +212,6 @@ void Graph::erase(Node* node) {
   for (Value* input : node->inputs) drop_user(input, node);
   node->inputs.clear();
   node->erased = true;
-}
-
-bool Graph::is_output(const Value* value) const {
-  return std::any_of(outputs_.begin(), outputs_.end(), [&](const GraphOutput& o) { return o.value == value; });
-}
-
-size_t Graph::use_count(const Value* value) const {
-  return value->users.size() + static_cast<size_t>(std::count_if(outputs_.begin(), outputs_.end(),
-                                                                 [&](const auto& o) { return o.value == value; }));
 }
 
 namespace {
@@ -215,43 +236,68 @@ std::unordered_map<const Node*, std::vector<Node*>> readers_of_sizes(const std::
 
 }  // namespace
 
-void Graph::sort() {
-  std::erase_if(nodes_, [](const Node* n) { return n->erased; });
-  // Kahn's algorithm; of the ready nodes, the earliest comes first.
-  std::unordered_map<const Node*, size_t> position, waiting;
-  for (size_t i = 0; i < nodes_.size(); ++i) position[nodes_[i]] = i;
+namespace {
+
+using Readers = std::unordered_map<const Node*, std::vector<Node*>>;
+
+// Whether `nodes`, whose positions are set, are in order.
+bool is_sorted(const std::vector<Node*>& nodes, const Readers& readers) {
+  for (const Node* node : nodes)
+    for (const Value* input : node->inputs) {
+      if (!input || !input->producer) continue;
+      const size_t made = input->producer->position;
+      if (made >= node->position || nodes[made] != input->producer) return false;
+    }
+  for (const auto& [definer, users] : readers)
+    for (const Node* user : users)
+      if (definer->position >= user->position) return false;
+  return true;
+}
+
+// Kahn's algorithm; of the ready nodes, the earliest comes first.
+std::vector<Node*> sorted(const std::vector<Node*>& nodes, const Readers& readers) {
+  std::vector<size_t> waiting(nodes.size(), 0);
   std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
-  const std::unordered_map<const Node*, std::vector<Node*>> readers = readers_of_sizes(nodes_);
-  for (Node* node : nodes_)
-    for (const Value* input : node->inputs) waiting[node] += input && input->producer ? 1 : 0;
+  for (const Node* node : nodes)
+    for (const Value* input : node->inputs) waiting[node->position] += input && input->producer ? 1 : 0;
   for (const auto& [node, users] : readers)
-    for (const Node* user : users) ++waiting[user];
-  for (const Node* node : nodes_)
-    if (waiting[node] == 0) ready.push(position[node]);
+    for (const Node* user : users) ++waiting[user->position];
+  for (size_t i = 0; i < nodes.size(); ++i)
+    if (waiting[i] == 0) ready.push(i);
   std::vector<Node*> order;
+  const auto done = [&](const Node* user) {
+    if (--waiting[user->position] == 0) ready.push(user->position);
+  };
   while (!ready.empty()) {
-    Node* node = nodes_[ready.top()];
+    Node* node = nodes[ready.top()];
     ready.pop();
     order.push_back(node);
-    for (const Value* output : node->outputs)
-      for (Node* user : output->users)
-        if (--waiting[user] == 0) ready.push(position[user]);
-    if (const auto found = readers.find(node); found != readers.end())
-      for (Node* user : found->second)
-        if (--waiting[user] == 0) ready.push(position[user]);
+    for (const Value* output : node->outputs) std::ranges::for_each(output->users, done);
+    if (const auto found = readers.find(node); found != readers.end()) std::ranges::for_each(found->second, done);
   }
-  FETTLE_CHECK_MSG(order.size() == nodes_.size(), "the graph has a cycle");
-  nodes_ = std::move(order);
+  FETTLE_CHECK_MSG(order.size() == nodes.size(), "the graph has a cycle");
+  return order;
+}
 
-  std::unordered_set<const Value*> kept(inputs_.begin(), inputs_.end());
-  for (const GraphOutput& output : outputs_) kept.insert(output.value);
-  for (const Node* node : nodes_) {
-    kept.insert(node->inputs.begin(), node->inputs.end());
-    kept.insert(node->outputs.begin(), node->outputs.end());
+void set_positions(const std::vector<Node*>& nodes) {
+  for (size_t i = 0; i < nodes.size(); ++i) nodes[i]->position = i;
+}
+
+}  // namespace
+
+void Graph::sort() {
+  std::erase_if(nodes_, [](const Node* n) { return n->erased; });
+  set_positions(nodes_);
+  if (const Readers readers = readers_of_sizes(nodes_); !is_sorted(nodes_, readers)) {
+    nodes_ = sorted(nodes_, readers);
+    set_positions(nodes_);
   }
+  std::vector<const Value*> inputs(inputs_.begin(), inputs_.end());
+  std::ranges::sort(inputs);
   std::erase_if(value_store_, [&](const auto& value) {
-    const bool gone = !kept.count(value.get());
-    if (gone) names_->taken.erase(value->name);
+    const bool gone = use_count(value.get()) == 0 && (!value->producer || value->producer->erased) &&
+                      !std::ranges::binary_search(inputs, value.get());
+    if (gone) names_->free(value->name);
     return gone;
   });
   std::erase_if(node_store_, [](const auto& node) { return node->erased; });
@@ -279,6 +325,7 @@ Graph Graph::clone() const {
   }
   for (const GraphOutput& output : outputs_) copy.add_output(output.name, of(output.value));
   copy.size_checks_ = size_checks_;
+  copy.size_classes_ = size_classes_;
   copy.size_names_ = size_names_;
   copy.structures_ = structures_;
   for (GraphState state : states_) {
@@ -294,6 +341,8 @@ void Graph::replace_sizes(const std::function<Dim(const Dim&)>& replaced) {
     const bool holds = check.is_zero ? check.value == Dim(0) : check.value.min() >= 0;
     if (!holds) add_size_check(std::move(check));
   }
+  for (SizeClasses& classes : size_classes_) classes.size = replaced(classes.size);
+  std::erase_if(size_classes_, [](const SizeClasses& classes) { return classes.size.symbol_name().empty(); });
 }
 
 std::string Graph::unique_size_name(const std::string& name) {
@@ -313,12 +362,7 @@ void Graph::add_size_check(SizeCheck check) {
   if (!known) size_checks_.push_back(std::move(check));
 }
 
-void merge_provenance(Provenance& to, const Provenance& from) {
-  for (const Origin& origin : from)
-    if (std::find(to.begin(), to.end(), origin) == to.end()) to.push_back(origin);
-}
-
-void merge_provenance(Node* to, const Node* from) { merge_provenance(to->provenance, from->provenance); }
+void merge_provenance(Node* to, const Node* from) { to->provenance.merge(from->provenance); }
 
 void hand_provenance_to_users(const Node* node) {
   for (const Value* output : node->outputs)

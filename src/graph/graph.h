@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "graph/constant.h"
 #include "graph/dim.h"
+#include "graph/provenance.h"
 
 namespace fettle {
 
@@ -40,6 +41,9 @@ struct Value {
   Node* producer = nullptr;  // null for inputs and constants
   int producer_output = 0;   // index among the producer's outputs
   std::vector<Node*> users;  // one entry for each use; kept by Graph
+  int output_uses = 0;       // by the graph's outputs; kept by Graph
+  /// What the model's file says that the type is: inference must come to nothing that contradicts it.
+  std::optional<TensorType> declared;
 
   bool is_constant() const { return constant.has_value(); }
   bool is_static() const { return type && fettle::is_static(type->shape); }
@@ -82,16 +86,6 @@ struct Attrs {
   friend bool operator==(const Attrs&, const Attrs&) = default;
 };
 
-/// A node of the model file: where work came from.
-struct Origin {
-  std::string op;    // as the file has it, "Conv"; with its domain where that is not ONNX's: "com.microsoft.Gelu"
-  std::string name;  // or, of a node without one, its first output's
-
-  std::string to_string() const { return op + " " + name; }
-  friend bool operator==(const Origin&, const Origin&) = default;
-};
-using Provenance = std::vector<Origin>;  // each once
-
 /// One operation. Inputs that an operator leaves out are null.
 struct Node {
   std::string name;           // unique in its graph
@@ -105,6 +99,7 @@ struct Node {
   /// The model's nodes that this one does the work of, or whose result it has in itself as a number; passes merge them.
   Provenance provenance;
   bool erased = false;  // no longer in the graph; freed by the next sort()
+  size_t position = 0;  // among the graph's nodes, since the last sort() or validate()
 
   Value* input(size_t i) const { return i < inputs.size() ? inputs[i] : nullptr; }
   Value* output(size_t i = 0) const { return outputs[i]; }
@@ -124,6 +119,12 @@ struct GraphState {
   int output = 0;  // which of the graph's
   int axis = -1;
   std::vector<int64_t> capacity;
+};
+
+/// Values of a size, ascending, for which kernels are made: each for the sizes about it, the last also for all above.
+struct SizeClasses {
+  Dim size;
+  std::vector<int64_t> points;
 };
 
 /// An input or output of the model that is no tensor (docs/structures.md): the graph's that it is made of lie side by
@@ -153,6 +154,8 @@ class Graph {
   const std::vector<SizeCheck>& size_checks() const { return size_checks_; }
   const std::vector<GraphState>& states() const { return states_; }
   void add_state(GraphState state) { states_.push_back(std::move(state)); }
+  const std::vector<SizeClasses>& size_classes() const { return size_classes_; }
+  void add_size_classes(SizeClasses classes) { size_classes_.push_back(std::move(classes)); }
   const std::vector<GraphStructure>& structures() const { return structures_; }
   void add_structure(GraphStructure structure) { structures_.push_back(std::move(structure)); }
   /// Of equal values one is kept.
@@ -161,7 +164,7 @@ class Graph {
   /// `name`, or with a suffix where a size is called so.
   std::string unique_size_name(const std::string& name);
   const std::set<std::string>& size_names() const { return size_names_; }
-  /// Rules over other sizes; those that hold for all sizes go.
+  /// Rules and classes over other sizes; rules that hold for all sizes go, and classes of what is no size any more.
   void replace_sizes(const std::function<Dim(const Dim&)>& replaced);
   const std::vector<Value*>& inputs() const { return inputs_; }
   const std::vector<GraphOutput>& outputs() const { return outputs_; }
@@ -184,7 +187,7 @@ class Graph {
 
   void set_input(Node* node, size_t i, Value* value);
   /// Output i is another value, under the same name.
-  void set_output(size_t i, Value* value) { outputs_[i].value = value; }
+  void set_output(size_t i, Value* value);
   /// Puts these inputs behind all others, in this order.
   void order_last_inputs(const std::vector<Value*>& last);
   /// An input of the graph that nothing uses; those behind it move up.
@@ -200,9 +203,9 @@ class Graph {
   void replace_node(Node* node, Value* by);
   /// The value must have no users; it is removed from its uses' lists.
   void erase(Node* node);
-  bool is_output(const Value* value) const;
+  bool is_output(const Value* value) const { return value->output_uses > 0; }
   /// Uses by nodes and as graph outputs.
-  size_t use_count(const Value* value) const;
+  size_t use_count(const Value* value) const { return value->users.size() + static_cast<size_t>(value->output_uses); }
 
   /// Sorts nodes topologically (stable in the order of insertion), frees erased nodes and values that nothing uses. Who
   /// speaks of a size comes after the node that defines it (late_sizes.h).
@@ -215,6 +218,7 @@ class Graph {
   std::string name_;
   std::vector<SizeCheck> size_checks_;
   std::vector<GraphState> states_;
+  std::vector<SizeClasses> size_classes_;
   std::vector<GraphStructure> structures_;
   std::set<std::string> size_names_;  // given by unique_size_name
   std::vector<Value*> inputs_;
@@ -235,14 +239,9 @@ void for_each_graph(G& graph, const Visit& visit) {
   visit(graph);
 }
 
-/// Appends the origins of `from` that `to` lacks.
-void merge_provenance(Provenance& to, const Provenance& from);
 void merge_provenance(Node* to, const Node* from);
 /// For a node that goes because its results are known: those who use them stand for it.
 void hand_provenance_to_users(const Node* node);
-/// "Conv conv1, Relu relu1 and 3 more": at most `most` of them.
-std::string to_text(const Provenance& provenance, size_t most = SIZE_MAX);
-
 /// Checks what every pass must keep: topological order, producers and users that agree, unique names, and numbers of
 /// inputs and outputs as the operators say. With `typed`, every value must have a type, and shapes must agree with the
 /// operators' rules. E605.

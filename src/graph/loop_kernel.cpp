@@ -167,6 +167,7 @@ class LoopWriter {
     for (int i = 0; i < loop_.n_carried; ++i) needs_[loop_.carried_in(i)] = {i};
     for (const Node* node : body.nodes()) {
       if (node->erased) continue;
+      if (is_host(*node)) return no_kernel(node_, node->name + " is a host function");
       if (!node->op->compute) return no_kernel(node_, node->name + " is control flow");
       std::vector<te::Tensor> arguments;
       std::set<int> needs;

@@ -7,8 +7,10 @@
 #include <unordered_map>
 
 #include "graph/op_registry.h"
+#include "graph/node_program.h"
 #include "graph/op_util.h"
 #include "graph/small_types.h"
+#include "runtime/dtype.h"
 #include "te/make_func.h"
 
 namespace fettle {
@@ -31,11 +33,44 @@ const OpDef* find_op(std::string_view name) {
 }
 
 FusionKind fusion_kind(const Node& node) {
+  if (is_host(node)) return FusionKind::kOpaque;
   if (node.op->fusion != FusionKind::kBroadcast) return node.op->fusion;
   const Shape& out = node.outputs[0]->type->shape;
   const bool same = std::all_of(node.inputs.begin(), node.inputs.end(),
                                 [&](const Value* input) { return !input || input->type->shape == out; });
   return same ? FusionKind::kElementwise : FusionKind::kBroadcast;
+}
+
+bool is_host(const Node& node) { return node.op->host && (!node.op->host->applies || node.op->host->applies(node)); }
+
+std::vector<Dim> host_integers(const Node& node) {
+  std::vector<Dim> integers = {0};
+  int64_t count = 0;
+  for (const auto* list : {&node.inputs, &node.outputs})
+    for (const Value* value : *list) {
+      if (!value) continue;
+      ++count;
+      const auto type = find_dtype(value->dtype().to_string());
+      FETTLE_CHECK_MSG(type.has_value(), value->name);
+      integers.emplace_back(int64_t{*type});
+      integers.emplace_back(int64_t{value->rank()});
+      for (const Dim& dim : value->shape()) integers.push_back(dim);
+    }
+  integers[0] = count;
+  if (node.op->host->numbers)
+    for (const int64_t number : node.op->host->numbers(node)) integers.emplace_back(number);
+  return integers;
+}
+
+Result<> check_strings(const Node& node) {
+  const OpDef& op = *node.op;
+  if (op.work == ElementWork::kMoves || !node.bodies.empty() || is_host(node)) return {};
+  if (op.takes_strings && op.takes_strings(node)) return {};
+  const auto is_string = [](const Value* value) { return value && value->type && value->dtype().is_string(); };
+  for (const auto* list : {&node.inputs, &node.outputs})
+    if (std::ranges::any_of(*list, is_string))
+      return fail(ErrorCode::E605, fmt::format("{} does not take strings", op.name), node.name);
+  return {};
 }
 
 namespace {
@@ -77,7 +112,9 @@ Result<std::vector<te::Tensor>> node_compute(const Node& node, std::span<const t
     return std::ranges::any_of(node.inputs, is) || std::ranges::any_of(node.outputs, is);
   };
   const auto has_small_type = [](const Value* value) { return value && is_small(value->dtype()); };
-  const bool moves_small = node.op->work == ElementWork::kMoves && any(has_small_type);
+  const auto has_string = [](const Value* value) { return value && value->dtype().is_string(); };
+  FETTLE_TRY_VOID(check_strings(node));
+  const bool sees_codes = (node.op->work == ElementWork::kMoves && any(has_small_type)) || any(has_string);
   if (node.op->work == ElementWork::kComputes && any(has_small_type)) {
     const auto* list = std::ranges::any_of(node.inputs, has_small_type) ? &node.inputs : &node.outputs;
     const DType dtype = (*std::ranges::find_if(*list, has_small_type))->dtype();
@@ -95,7 +132,7 @@ Result<std::vector<te::Tensor>> node_compute(const Node& node, std::span<const t
       computed.push_back(input ? input.read_as(computed_dtype(input.dtype())) : input);
     const ComputedNode wide(node, [](DType dtype) { return computed_dtype(program_dtype(dtype)); });
     FETTLE_TRY(outputs, node.op->compute(wide.node(), computed));
-  } else if (moves_small) {
+  } else if (sees_codes) {
     const ComputedNode bytes(node, program_dtype);
     FETTLE_TRY(outputs, node.op->compute(bytes.node(), inputs));
   } else {
@@ -130,6 +167,11 @@ te::Tensor placeholder_for(const Value& value) {
 }
 
 Result<Func> node_func(const Node& node) {
+  FETTLE_TRY(SizedFunc sized, sized_node_func(node));
+  return std::move(sized.func);
+}
+
+Result<SizedFunc> sized_node_func(const Node& node) {
   SizeVars vars;
   std::unordered_map<const Value*, te::Tensor> made;
   std::vector<te::Tensor> params, arguments;
@@ -153,7 +195,7 @@ Result<Func> node_func(const Node& node) {
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = rounded(outputs[i], node.outputs[i]->dtype());
   options.int_params = vars.params();
   FETTLE_TRY(const Func func, program_of(ops::tensor_name(node), params, outputs, options, node.name));
-  return with_size_params(func, vars).func;
+  return with_size_params(func, vars);
 }
 
 }  // namespace fettle

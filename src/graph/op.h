@@ -63,6 +63,16 @@ enum class ImageWork : uint8_t {
   kResampling,
 };
 
+/// Of an operator whose work a function of the run-time system does (rt/host.h): the host program calls it as it calls
+/// kernels, and so does whoever evaluates a graph.
+struct HostRule {
+  const char* function;
+  /// Whether it does this node's work; null: of every node. Of others `compute` does.
+  bool (*applies)(const Node& node) = nullptr;
+  /// The integers that it is given beside the tensors, which have small absolute values. Null: none.
+  std::vector<int64_t> (*numbers)(const Node& node) = nullptr;
+};
+
 struct View;  // view.h
 /// How an operator only renames memory: its outputs are its one input's elements, where they lie.
 struct ViewRule {
@@ -94,7 +104,7 @@ struct OpDef {
   /// The outputs as tensor expressions over `inputs`, one a node input, undefined where that is null. Extents that are
   /// open are size_expr()s, and the outputs are typed. Types are computed_dtype()s, the node's too, unless `work` says
   /// otherwise.
-  /// Null: of control flow, which the planner runs (graph/control.h), and of what is lowered.
+  /// Null: of control flow, which the planner runs (graph/control.h), of host functions, and of what is lowered.
   Result<std::vector<te::Tensor>> (*compute)(const Node& node, std::span<const te::Tensor> inputs) = nullptr;
   /// Of an operator that others stand for: puts nodes in the node's place, before types are inferred (its inputs' are
   /// known), and returns them in order. Errors as those of infer. Null: it is one of a program's.
@@ -109,6 +119,10 @@ struct OpDef {
   std::optional<std::vector<Dim>> (*content)(const Node& node) = nullptr;
 
   ElementWork work = ElementWork::kComputes;
+  const HostRule* host = nullptr;
+  /// Whether this node takes strings although it is neither `kMoves` nor a host function's: it only moves them, compares
+  /// them for equality, or does not look at them. Null: never.
+  bool (*takes_strings)(const Node& node) = nullptr;
   /// Element i of the one output depends on element i of each input alone, where inputs broadcast as NumPy's do.
   bool is_pointwise = false;
   /// Of two inputs, either may come first.
@@ -143,6 +157,13 @@ const OpDef* find_op(std::string_view name);
 
 /// The fusion kind of this node: a Broadcast operator whose inputs all have the output's shape is Elementwise.
 FusionKind fusion_kind(const Node& node);
+
+/// Whether a function of the run-time system does the node's work.
+bool is_host(const Node& node);
+/// The integers that it is given (rt/host.h): which tensors there are, and the operator's numbers. The node is typed.
+std::vector<Dim> host_integers(const Node& node);
+/// The node takes strings, where it has some. E605.
+Result<> check_strings(const Node& node);
 
 /// The node's outputs as tensor expressions: node.op->compute, for values that are typed. E604. Open sizes need a
 /// SizeVars that lives.

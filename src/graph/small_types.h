@@ -16,8 +16,9 @@ namespace fettle {
 /// Integers of 2 and 4 bits, floats of 4 and 8.
 constexpr bool is_small(DType dtype) { return dtype.is_small_float() || (dtype.is_int() && dtype.bits < 8); }
 
-/// The type as which programs see elements of `dtype`: i8 or u8 where it is small.
+/// The type as which programs see elements of `dtype`: i8 or u8 where it is small, i64 of strings.
 constexpr DType program_dtype(DType dtype) {
+  if (dtype.is_string()) return kI64;
   return !is_small(dtype) ? dtype : dtype.code == TypeCode::kInt ? kI8 : kU8;
 }
 

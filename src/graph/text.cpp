@@ -6,6 +6,7 @@
 
 #include "graph/graph.h"
 #include "graph/op.h"
+#include "graph/strings.h"
 
 namespace fettle {
 namespace {
@@ -30,19 +31,13 @@ std::string operand_text(const Value* value) {
   if (!value) return "-";
   if (!value->is_constant()) return value->name;
   const ConstantTensor& data = *value->constant;
+  if (data.n_elems() == 1 && data.dtype.is_string()) return fmt::format("\"{}\"", string_of(data.int_at(0)));
   if (data.n_elems() == 1) return fmt::format("{:g}", data.at(0));
   return fmt::format("{}:{}{}", value->name, data.dtype.to_string(),
                      to_string(Shape(data.shape.begin(), data.shape.end())));
 }
 
 }  // namespace
-
-std::string to_text(const Provenance& provenance, size_t most) {
-  std::string text;
-  for (size_t i = 0; i < std::min(most, provenance.size()); ++i) text += (i ? ", " : "") + provenance[i].to_string();
-  if (provenance.size() > most) text += fmt::format(" and {} more", provenance.size() - most);
-  return text;
-}
 
 namespace {
 

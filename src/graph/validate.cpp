@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <string_view>
 #include <unordered_map>
-#include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "graph/graph.h"
 #include "graph/op.h"
@@ -14,12 +17,33 @@ tl::unexpected<Diagnostic> broken(const Node& node, std::string message) {
   return fail(ErrorCode::E605, std::move(message), node.name);
 }
 
+// Each name once. Tables of texts would take longer than all else here.
+Result<> check_names(const std::vector<const Value*>& values) {
+  std::vector<std::pair<size_t, const Value*>> hashes;
+  hashes.reserve(values.size());
+  for (const Value* value : values) hashes.emplace_back(std::hash<std::string_view>()(value->name), value);
+  std::ranges::sort(hashes);
+  for (size_t i = 0; i < hashes.size(); ++i)
+    for (size_t k = i + 1; k < hashes.size() && hashes[k].first == hashes[i].first; ++k)
+      if (hashes[k].second->name == hashes[i].second->name)
+        return fail(ErrorCode::E605, fmt::format("{} is made twice", hashes[i].second->name));
+  return {};
+}
+
 Result<> check_links(const Graph& graph) {
-  std::unordered_set<const Value*> made(graph.inputs().begin(), graph.inputs().end());
-  std::unordered_set<std::string> names;
-  for (const Value* input : graph.inputs()) names.insert(input->name);
-  std::unordered_map<const Value*, std::unordered_map<const Node*, int>> uses;
-  for (const Node* node : graph.nodes()) {
+  std::vector<const Value*> inputs(graph.inputs().begin(), graph.inputs().end());
+  std::ranges::sort(inputs);
+  const auto& nodes = graph.nodes();
+  for (size_t i = 0; i < nodes.size(); ++i) nodes[i]->position = i;
+  const auto is_made_before = [&](const Value* value, size_t position) {
+    const Node* producer = value->producer;
+    if (value->is_constant()) return true;
+    if (!producer) return std::ranges::binary_search(inputs, value);
+    return producer->position < position && nodes[producer->position] == producer;
+  };
+  std::vector<std::pair<const Value*, const Node*>> uses;
+  std::vector<const Value*> named = inputs;
+  for (const Node* node : nodes) {
     const int n_inputs = static_cast<int>(node->inputs.size());
     if (n_inputs < node->op->min_inputs || (node->op->max_inputs >= 0 && n_inputs > node->op->max_inputs))
       return broken(*node, fmt::format("{} has {} inputs", node->op->name, n_inputs));
@@ -31,25 +55,37 @@ Result<> check_links(const Graph& graph) {
         if (i < node->op->min_inputs) return broken(*node, fmt::format("{} lacks input {}", node->op->name, i));
         continue;
       }
-      if (!input->is_constant() && !made.count(input))
+      if (!is_made_before(input, node->position))
         return broken(*node, fmt::format("{} is used before it is made", input->name));
-      ++uses[input][node];
+      uses.emplace_back(input, node);
     }
     for (size_t i = 0; i < node->outputs.size(); ++i) {
       const Value* output = node->outputs[i];
       if (output->producer != node || output->producer_output != static_cast<int>(i))
         return broken(*node, fmt::format("{} does not know its producer", output->name));
-      if (!names.insert(output->name).second) return broken(*node, fmt::format("{} is made twice", output->name));
-      made.insert(output);
+      named.push_back(output);
     }
   }
-  for (const auto& [value, by_node] : uses)
-    for (const auto& [node, count] : by_node)
-      if (std::count(value->users.begin(), value->users.end(), node) != count)
-        return broken(*node, fmt::format("{} does not know its users", value->name));
+  FETTLE_TRY_VOID(check_names(named));
+  std::ranges::sort(uses);
+  std::vector<const Node*> users, known;
+  for (size_t i = 0; i < uses.size(); i += users.size()) {
+    const Value* value = uses[i].first;
+    users.clear();
+    for (size_t k = i; k < uses.size() && uses[k].first == value; ++k) users.push_back(uses[k].second);
+    known.assign(value->users.begin(), value->users.end());
+    std::ranges::sort(known);
+    if (users != known) return broken(*users[0], fmt::format("{} does not know its users", value->name));
+  }
+  std::unordered_map<const Value*, int> output_uses;
   for (const GraphOutput& output : graph.outputs())
-    if (!output.value || (!output.value->is_constant() && !made.count(output.value)))
+    if (!output.value || !is_made_before(output.value, nodes.size()))
       return fail(ErrorCode::E605, fmt::format("nothing makes the output {}", output.name), graph.name());
+    else
+      ++output_uses[output.value];
+  for (const auto& [value, count] : output_uses)
+    if (value->output_uses != count)
+      return fail(ErrorCode::E605, fmt::format("{} does not know its uses as an output", value->name), graph.name());
   return {};
 }
 

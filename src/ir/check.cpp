@@ -71,6 +71,9 @@ class Checker {
         FETTLE_TRY_VOID(expr(e));
         if (e.dtype() != kI64) return bad(fmt::format("the shape of '{}' is not of i64", buffer->name), place);
       }
+    for (const Expr& extent : buffer->shape)
+      if (const int64_t* number = as_int(extent); number && *number < 0)
+        return bad(fmt::format("buffer '{}' has an extent of {}", buffer->name, *number), place);
     if (buffer->layout) {
       const Layout& layout = *buffer->layout;
       if (layout.logical_shape.size() != layout.to_physical.inputs.size() ||

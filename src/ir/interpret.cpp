@@ -27,6 +27,7 @@ struct ForCode : StmtCode {
     const int64_t low = min.eval(f), high = low + extent.eval(f);
     if (f.machine->error) return false;
     for (int64_t i = low; i < high; ++i) {
+      if (!f.machine->may_step()) return false;
       f.vars[slot].i = i;
       if (!body->run(f)) return false;
     }
@@ -158,7 +159,7 @@ struct WhileCode : StmtCode {
   StmtPtr body;
   bool run(Frame& f) const override {
     while (condition->scalar(f).i) {
-      if (f.machine->error || !body->run(f)) return false;
+      if (f.machine->error || !f.machine->may_step() || !body->run(f)) return false;
     }
     return !f.machine->error;
   }
@@ -411,8 +412,9 @@ void compile(Machine& machine, Program& program, const Func& func) {
 }
 
 Result<> run(const std::map<std::string, Func>& funcs, const std::string& entry, std::span<const BufferArg> buffers,
-             std::span<const int64_t> ints) {
+             std::span<const int64_t> ints, int64_t* steps_left = nullptr) {
   Machine machine;
+  if (steps_left) machine.steps_left = steps_left;
   for (const auto& [name, func] : funcs) {
     auto& program = machine.programs[name] = std::make_unique<Program>();
     program->name = name;
@@ -436,8 +438,9 @@ Result<> run(const std::map<std::string, Func>& funcs, const std::string& entry,
 }  // namespace
 }  // namespace interp
 
-Result<> interpret(const Func& func, std::span<const BufferArg> buffers, std::span<const int64_t> ints) {
-  return interp::run({{func->name, func}}, func->name, buffers, ints);
+Result<> interpret(const Func& func, std::span<const BufferArg> buffers, std::span<const int64_t> ints,
+                   int64_t* steps_left) {
+  return interp::run({{func->name, func}}, func->name, buffers, ints, steps_left);
 }
 
 Result<> interpret(const IrModule& module, std::span<const BufferArg> buffers, std::span<const int64_t> ints) {

@@ -132,6 +132,15 @@ struct Machine {
   std::map<std::string, std::unique_ptr<Program>> programs;
   std::optional<Diagnostic> error;
   int depth = 0;
+  int64_t unlimited = INT64_MAX;
+  int64_t* steps_left = &unlimited;
+
+  /// Before each iteration of a loop.
+  bool may_step() {
+    if ((*steps_left)-- > 0) return true;
+    fail(ErrorCode::E608, "it takes more steps than are left");
+    return false;
+  }
 
   /// Keeps the first.
   void fail(ErrorCode code, std::string message) {

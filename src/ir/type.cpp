@@ -10,8 +10,9 @@ namespace fettle {
 namespace {
 
 // By TypeCode.
-constexpr std::string_view kTypeNames[] = {"i",        "u",          "f",      "bf",         "bool",   "handle",
-                                           "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0", "f4e2m1"};
+constexpr std::string_view kTypeNames[] = {"i",      "u",        "f",          "bf",     "bool",
+                                           "handle", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz",
+                                           "f8e8m0", "f4e2m1",   "string"};
 constexpr bool has_widths(TypeCode code) { return code < TypeCode::kBool; }
 
 }  // namespace
@@ -25,8 +26,8 @@ std::string DType::to_string() const {
 
 Result<DType> parse_dtype(std::string_view text) {
   const auto bad = [&] { return fail(ErrorCode::E101, fmt::format("'{}' is no type", text)); };
-  for (const DType small : {kF8E4M3FN, kF8E4M3FNUZ, kF8E5M2, kF8E5M2FNUZ, kF8E8M0, kF4E2M1})
-    if (text == kTypeNames[static_cast<int>(small.code)]) return small;
+  for (const DType whole : {kF8E4M3FN, kF8E4M3FNUZ, kF8E5M2, kF8E5M2FNUZ, kF8E8M0, kF4E2M1, kString})
+    if (text == kTypeNames[static_cast<int>(whole.code)]) return whole;
   std::string_view rest = text.substr(0, text.find_first_of("0123456789x"));
   const auto name = std::find(std::begin(kTypeNames), std::end(kTypeNames), rest);
   if (name == std::end(kTypeNames)) return bad();

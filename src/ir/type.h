@@ -24,6 +24,7 @@ enum class TypeCode : uint8_t {
   kE5M2FNUZ,
   kE8M0,
   kE2M1,
+  kString,  // likewise: programs see a string's number, as i64 (graph/strings.h)
 };
 
 /// lanes > 1 appears only in lowered code. A bool takes one byte in memory.
@@ -37,8 +38,9 @@ struct DType {
   constexpr bool is_int() const { return code == TypeCode::kInt || code == TypeCode::kUInt; }
   constexpr bool is_float() const { return code == TypeCode::kFloat || code == TypeCode::kBFloat; }
   /// A float of 8 or 4 bits; is_float() says no, for nothing computes with it.
-  constexpr bool is_small_float() const { return code >= TypeCode::kE4M3FN; }
+  constexpr bool is_small_float() const { return code >= TypeCode::kE4M3FN && code <= TypeCode::kE2M1; }
   constexpr bool is_bool() const { return code == TypeCode::kBool; }
+  constexpr bool is_string() const { return code == TypeCode::kString; }
   constexpr bool is_vector() const { return lanes > 1; }
   constexpr DType with_lanes(int n) const { return {code, bits, static_cast<uint16_t>(n)}; }
   constexpr DType element() const { return with_lanes(1); }
@@ -75,6 +77,7 @@ inline constexpr DType kF8E8M0{TypeCode::kE8M0, 8, 1};
 inline constexpr DType kF4E2M1{TypeCode::kE2M1, 4, 1};
 inline constexpr DType kBool{TypeCode::kBool, 1, 1};
 inline constexpr DType kHandle{TypeCode::kHandle, 64, 1};
+inline constexpr DType kString{TypeCode::kString, 64, 1};
 
 /// The inverse of DType::to_string. E101.
 Result<DType> parse_dtype(std::string_view text);

@@ -11,6 +11,7 @@ extern "C" {
 
 typedef struct FettleTeam FettleTeam;
 typedef struct FettleScratch FettleScratch;
+typedef struct FettleStrings FettleStrings; /* rt/strings.h */
 
 /* What every kernel is given. Compiled code reads `team` (offset 0) and hands the whole on; it reads no other field.
  * The contexts of models (rt/model_context.h) begin with it. */
@@ -21,6 +22,8 @@ struct FettleContext {
   void* on_kernel_user;
   int32_t failed_kernel; /* that the model's call failed in: its index plus one; -1: in no kernel; 0: it did not fail */
   uint32_t cancelled;    /* atomic; not 0: fettle_call_kernel starts no kernel */
+  FettleStrings* strings; /* of which kernels have the numbers; null: there are none */
+  const char* reason;     /* why the kernel failed, a clause; null: it has not said */
 };
 
 /* Every compiled kernel, and the host program too.

@@ -36,33 +36,6 @@ int32_t refuse(ModelContext& context, int32_t status, const Text& text) {
   return status;
 }
 
-bool Block::reserve(int64_t needed, int32_t huge_pages) {
-  if (needed < 0) return false;
-  if (data != nullptr && needed <= bytes) return true;
-  release();
-  data = fettle_pages_alloc(needed, huge_pages);
-  if (data == nullptr) return false;
-  bytes = needed;
-  huge = huge_pages;
-  return true;
-}
-
-bool Block::grow(int64_t needed, bool keeps, int32_t huge_pages) {
-  if (data == nullptr || needed <= bytes) return reserve(needed, huge_pages);
-  const int64_t most = bytes + bytes / 2;
-  Block larger;
-  if (!larger.reserve(needed < most ? most : needed, huge_pages)) return false;
-  if (keeps) memcpy(larger.data, data, static_cast<size_t>(bytes));
-  release();
-  *this = larger;
-  return true;
-}
-
-void Block::release() {
-  fettle_pages_free(data, bytes, huge);
-  *this = {};
-}
-
 int32_t check_tensor(ModelContext& context, const char* what, const FettleTensor& expected, const FettleTensor* given,
                      FettleTensor& taken) {
   if (!take_struct(given, taken)) {
@@ -113,6 +86,43 @@ bool is_ours(const ModelContext& context, const void* data) {
   return false;
 }
 
+int32_t no_memory_for_strings(ModelContext& context, const char* what, const FettleTensor& tensor) {
+  return refuse(context, FETTLE_OUT_OF_MEMORY, subject(what, tensor.name) << ": there is no memory for its strings");
+}
+
+/// Strings, which lie densely, become their numbers, which take half of the place.
+int32_t number_strings(ModelContext& context, const FettleTensor& expected, const FettleTensor& given, void* data) {
+  const int64_t count = dense_bytes(FETTLE_I64, given.shape, given.rank) / static_cast<int64_t>(sizeof(int64_t));
+  for (int64_t i = 0; i < count; ++i) {
+    FettleString string;
+    memcpy(&string, static_cast<const char*>(data) + i * static_cast<int64_t>(sizeof string), sizeof string);
+    if (string.bytes < 0 || (string.data == nullptr && string.bytes > 0))
+      return refuse(context, FETTLE_INVALID_ARGUMENT,
+                    subject("input", expected.name)
+                        << ": string " << i << " has " << string.bytes << " bytes"
+                        << (string.data == nullptr ? ", and its data are a null pointer" : ""));
+    const int64_t number = context.strings->number_of(string);
+    if (number < 0) return no_memory_for_strings(context, "input", expected);
+    memcpy(static_cast<char*>(data) + i * static_cast<int64_t>(sizeof number), &number, sizeof number);
+  }
+  return FETTLE_OK;
+}
+
+/// The other way round, in the place of the numbers.
+int32_t show_strings(ModelContext& context, const FettleTensor& output) {
+  const int64_t count = dense_bytes(FETTLE_I64, output.shape, output.rank) / static_cast<int64_t>(sizeof(int64_t));
+  for (int64_t i = count; i-- > 0;) {
+    int64_t number = 0;
+    memcpy(&number, static_cast<const char*>(output.data) + i * static_cast<int64_t>(sizeof number), sizeof number);
+    const FettleString string = context.strings->at(number);
+    if (string.bytes < 0)
+      return refuse(context, FETTLE_KERNEL_FAILED,
+                    subject("output", output.name) << ": element " << i << " is no string that there is");
+    memcpy(static_cast<char*>(output.data) + i * static_cast<int64_t>(sizeof string), &string, sizeof string);
+  }
+  return FETTLE_OK;
+}
+
 /// Where the elements of input i lie, densely; *at is what `entry` is given.
 int32_t place_input(ModelContext& context, int32_t i, const FettleTensor& expected, const FettleTensor& given,
                     void** at) {
@@ -121,7 +131,8 @@ int32_t place_input(ModelContext& context, int32_t i, const FettleTensor& expect
     return refuse(context, FETTLE_INVALID_ARGUMENT,
                   subject("input", expected.name) << " has no data: it is a null pointer");
   *at = bytes == 0 ? &context : given.data;
-  if (bytes == 0 || (is_dense(given.shape, given.strides, given.rank) && !is_ours(context, given.data)))
+  const bool is_string = given.dtype == FETTLE_STRING;
+  if (bytes == 0 || (is_dense(given.shape, given.strides, given.rank) && !is_ours(context, given.data) && !is_string))
     return FETTLE_OK;
   Block& staged = context.staged[i];
   if (given.rank > kMaxRank)
@@ -134,7 +145,7 @@ int32_t place_input(ModelContext& context, int32_t i, const FettleTensor& expect
   }
   copy_elements(staged.data, nullptr, given.data, given.strides, given.shape, given.rank, given.dtype);
   *at = staged.data;
-  return FETTLE_OK;
+  return is_string ? number_strings(context, expected, given, staged.data) : FETTLE_OK;
 }
 
 int32_t take_inputs(ModelContext& context, const FettleTensor* inputs, bool shapes_only) {
@@ -292,6 +303,10 @@ void describe_output(const ModelContext& context, int32_t i, FettleTensor& outpu
 
 int32_t prepare(ModelContext& context, const FettleTensor* inputs, FettleTensor* outputs) {
   const FettleModelInfo& info = *context.model->info;
+  if (outputs != nullptr) {
+    context.strings = context.strings == context.call_strings ? context.call_strings + 1 : context.call_strings;
+    context.strings->clear(&context.model->strings);
+  }
   if (const int32_t status = take_inputs(context, inputs, outputs == nullptr)) return status;
   if (const int32_t status = compute_sizes(context)) return status;
   // The call before may have written what its outputs came to.
@@ -308,6 +323,7 @@ int32_t prepare(ModelContext& context, const FettleTensor* inputs, FettleTensor*
 int32_t execute(ModelContext& context) {
   const FettleModelInfo& info = *context.model->info;
   context.failed_kernel = 0;
+  context.reason = nullptr;
   const int32_t status = info.entry(&context, context.buffers, context.table);
   if (status == FETTLE_OK) return status;
   if (context.failed_kernel < 0) return status;  // the sentence is there
@@ -318,20 +334,24 @@ int32_t execute(ModelContext& context) {
   if (const int32_t kernel = context.failed_kernel - 1; kernel >= 0 && kernel < info.n_kernels) {
     text << " in kernel " << kernel << " '" << info.kernel_names[kernel] << "'";
     if (info.kernel_origins[kernel][0] != 0) text << ", from " << Lines{info.kernel_origins[kernel]};
+    if (context.reason != nullptr) text << ": " << context.reason;
   }
   return refuse(context, status, text);
 }
 
-void finish(ModelContext& context, FettleTensor* outputs) {
+int32_t finish(ModelContext& context, FettleTensor* outputs) {
   const FettleModelInfo& info = *context.model->info;
   for (int32_t i = 0; i < info.n_outputs; ++i) {
     FettleTensor& output = *nth(outputs, i);
     const int32_t state = context.output_state[i];
     describe_output(context, i, output);
+    if (output.dtype == FETTLE_STRING)
+      if (const int32_t status = show_strings(context, output)) return status;
     if (state < 0) continue;
     memcpy(context.states[state].shape, output.shape, static_cast<size_t>(output.rank) * sizeof(int64_t));
     show_state(context, state, output);
   }
+  return FETTLE_OK;
 }
 
 int32_t reach_stage(ModelContext& context, int32_t stage, int64_t* table, const int64_t* ints) {

@@ -46,7 +46,16 @@ void release(FettleModel* model) {
   if (model->users.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
   fettle_team_destroy(model->team);
   fettle_scratch_destroy(model->scratch);
+  model->strings.release();
   fettle_pages_free(model, sizeof(FettleModel), 0);
+}
+
+/// Numbers the strings of the model's constants. False: there is no memory.
+bool number_constants(const FettleModelInfo& info, FettleStrings& strings) {
+  int64_t begin = 0;
+  for (int64_t i = 0; i < info.n_strings; begin = info.string_ends[i++])
+    if (strings.number_of(info.string_bytes + begin, info.string_ends[i] - begin) != i + 1) return false;
+  return true;
 }
 
 /// Hands out parts of a block of memory, or, without one, counts what they take.
@@ -268,7 +277,7 @@ FettleModel* fettle_rt_open(const FettleModelInfo* info, uint32_t abi_version, c
   model->huge_pages = options.huge_pages;
   model->scratch = fettle_scratch_create();
   model->team = make_team(*info, options);
-  if (model->scratch == nullptr || model->team == nullptr) {
+  if (model->scratch == nullptr || model->team == nullptr || !number_constants(*info, model->strings)) {
     release(model);
     return creation_failed(text << "memory ran out");
   }
@@ -321,6 +330,7 @@ void fettle_rt_destroy_context(FettleContext* handle) {
   for (int32_t i = 0; i < info.n_outputs; ++i) context.owned[i].release();
   for (int32_t k = 0; k < info.n_stages; ++k) context.stage_arenas[k].release();
   for (int32_t s = 0; s < info.n_states; ++s) context.states[s].block.release();
+  for (FettleStrings& strings : context.call_strings) strings.release();
   fettle_pages_free(&context, context.block_bytes, 0);
   release(model);
 }
@@ -332,7 +342,7 @@ int32_t fettle_rt_run(FettleContext* handle, const FettleTensor* inputs, FettleT
   if (outputs == nullptr) return leave(context, no_outputs(context));
   int32_t status = prepare(context, inputs, outputs);
   if (status == FETTLE_OK) status = execute(context);
-  if (status == FETTLE_OK) finish(context, outputs);
+  if (status == FETTLE_OK) status = finish(context, outputs);
   return leave(context, status);
 }
 
@@ -362,8 +372,9 @@ int32_t fettle_rt_wait(FettleContext* handle) {
     if (done != kIdle || !use(context)) return FETTLE_BUSY;
     return leave(context, refuse(context, FETTLE_INVALID_ARGUMENT, Text{} << "no call was begun"));
   }
-  if (context.begun_status == FETTLE_OK) finish(context, context.begun_outputs);
-  return leave(context, context.begun_status);
+  int32_t status = context.begun_status;
+  if (status == FETTLE_OK) status = finish(context, context.begun_outputs);
+  return leave(context, status);
 }
 
 int32_t fettle_rt_cancel(FettleContext* handle) {

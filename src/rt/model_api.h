@@ -54,8 +54,16 @@ typedef enum FettleDtype {
   FETTLE_F8E5M2 = 20,
   FETTLE_F8E5M2FNUZ = 21,
   FETTLE_F8E8M0 = 22,
-  FETTLE_F4E2M1 = 23
+  FETTLE_F4E2M1 = 23,
+  FETTLE_STRING = 24 /* a FettleString */
 } FettleDtype;
+
+/* A text, in UTF-8; nothing is made of bytes that are not. What an output holds is the context's until its next call, which
+ * may be given it. */
+typedef struct FettleString {
+  const char* data; /* that no zero need follow */
+  int64_t bytes;
+} FettleString;
 
 /* Where data lie: the numbers of DLPack's DLDeviceType. Models of this version take no other. */
 typedef enum FettleDevice { FETTLE_CPU = 1 } FettleDevice;
@@ -79,7 +87,7 @@ typedef struct FettleTensor {
 
 /* Bytes of the tensor's elements; -1 where an extent is open. */
 static inline int64_t fettle_tensor_bytes(const FettleTensor* tensor) {
-  static const uint8_t elem_bytes[] = {0, 1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  static const uint8_t elem_bytes[] = {0, 1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 16};
   int64_t bytes = elem_bytes[tensor->dtype];
   for (int32_t d = 0; d < tensor->rank; ++d) {
     if (tensor->shape[d] < 0) return -1;
@@ -209,6 +217,10 @@ struct FettleModelInfo {
   int32_t n_stages;
   int32_t n_structures;
   const FettleStructure* structures; /* those inputs and outputs that are no tensors */
+  /* The strings of the constants, one after the other: number i, from 1 on, ends at string_ends[i - 1]. Number 0 is "". */
+  const char* string_bytes;
+  const int64_t* string_ends;
+  int64_t n_strings;
 };
 
 #define FETTLE_MAGIC 0x4c545446u /* "FTTL" */

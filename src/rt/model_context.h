@@ -6,30 +6,20 @@
 #include <atomic>
 
 #include "rt/abi.h"
+#include "rt/block.h"
+#include "rt/strings.h"
 #include "rt/text.h"
 
 struct FettleModel {
   const FettleModelInfo* info = nullptr;
   FettleTeam* team = nullptr;
   FettleScratch* scratch = nullptr;
+  FettleStrings strings;  // of its constants
   int32_t huge_pages = 0;
   std::atomic<int32_t> users{1};  // whoever created it, and its contexts
 };
 
 namespace fettle::rt {
-
-/// Memory that is kept from call to call and grows where a call needs more; its content is then lost.
-struct Block {
-  void* data = nullptr;
-  int64_t bytes = 0;
-  int32_t huge = 0;
-
-  /// False where there is no memory.
-  bool reserve(int64_t needed, int32_t huge_pages = 0);
-  /// The same, where more will be needed again and again; with what it holds, if it `keeps` that.
-  bool grow(int64_t needed, bool keeps, int32_t huge_pages = 0);
-  void release();
-};
 
 /// Of a state of the model.
 struct StateMemory {
@@ -77,6 +67,8 @@ struct ModelContext : FettleContext {
   FettleAllocate allocate = nullptr;
   void* allocate_user = nullptr;
   FettleTensor* outputs = nullptr;  // of this call
+  // Calls have these by turns: what one call gave may be what the next one is given.
+  FettleStrings call_strings[2];
   // The thread on which calls are begun; made for the first one.
   FettleTensor* begun_outputs = nullptr;
   int32_t begun_status = FETTLE_OK;
@@ -93,8 +85,8 @@ int32_t prepare(ModelContext& context, const FettleTensor* inputs, FettleTensor*
 /// Runs the compiled code on what is ready.
 int32_t execute(ModelContext& context);
 
-/// After a call that succeeded: outputs get their shapes, states their lengths.
-void finish(ModelContext& context, FettleTensor* outputs);
+/// After a call that succeeded: outputs get their shapes and strings, states their lengths.
+int32_t finish(ModelContext& context, FettleTensor* outputs);
 
 /// Writes name, type and shape of output i.
 void describe_output(const ModelContext& context, int32_t i, FettleTensor& output);

@@ -38,10 +38,11 @@ constexpr ElementType kElementTypes[] = {
     {FETTLE_F8E5M2FNUZ, 1, "f8e5m2fnuz"},
     {FETTLE_F8E8M0, 1, "f8e8m0"},
     {FETTLE_F4E2M1, 1, "f4e2m1"},
+    {FETTLE_STRING, 16, "string"},
 };
 /// Null for a number that is no type.
 inline const ElementType* find_element_type(int32_t dtype) {
-  return dtype >= FETTLE_BOOL && dtype <= FETTLE_F4E2M1 ? &kElementTypes[dtype - FETTLE_BOOL] : nullptr;
+  return dtype >= FETTLE_BOOL && dtype <= FETTLE_STRING ? &kElementTypes[dtype - FETTLE_BOOL] : nullptr;
 }
 
 /// Element i of an array of structs that begin with their size, which may be larger than this version's.

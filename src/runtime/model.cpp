@@ -258,6 +258,7 @@ Result<> ModelContext::run_into(std::span<const NamedTensor> inputs, std::span<N
       FETTLE_TRY_VOID(take_late_output(made, std::move(shape), output->tensor));
     else if (output->tensor.shape() != shape)
       output->tensor.set_shape(std::move(shape));
+    if (made.dtype == FETTLE_STRING) output->tensor.keep_strings();  // the context's last until its next call
   }
   return {};
 }

@@ -192,6 +192,8 @@ FettleDtype written_as(FettleDtype dtype) {
 }  // namespace
 
 Result<> write_npy(const fs::path& path, const Tensor& tensor) {
+  if (tensor.dtype() == FETTLE_STRING)
+    return fail(ErrorCode::E709, "strings are not written as .npy: read them in Python or C", path.string());
   std::string descr;
   for (const Descr& entry : kDescrs)
     if (entry.dtype == written_as(tensor.dtype()))

@@ -58,9 +58,37 @@ void Tensor::set_shape(std::vector<int64_t> shape) {
 
 int64_t Tensor::n_bytes() const { return n_elems_ * dtype_bytes(dtype_); }
 
+void Tensor::keep_strings() {
+  auto bytes = std::make_shared<std::string>();
+  for (const std::string_view text : strings()) *bytes += text;
+  const char* at = bytes->data();
+  for (FettleString& string : elems<FettleString>()) {
+    string.data = at;
+    at += string.bytes;
+  }
+  string_bytes_ = std::move(bytes);
+}
+
+std::vector<std::string_view> Tensor::strings() const {
+  std::vector<std::string_view> texts;
+  for (const FettleString& string : elems<FettleString>())
+    texts.emplace_back(string.data, static_cast<size_t>(string.bytes));
+  return texts;
+}
+
+Result<Tensor> Tensor::of_strings(std::span<const std::string> strings, std::vector<int64_t> shape) {
+  FETTLE_TRY(Tensor tensor, make(FETTLE_STRING, std::move(shape)));
+  FETTLE_CHECK(tensor.n_elems() == std::ssize(strings));
+  for (size_t i = 0; i < strings.size(); ++i)
+    tensor.elems<FettleString>()[i] = {strings[i].data(), std::ssize(strings[i])};
+  tensor.keep_strings();
+  return tensor;
+}
+
 Result<Tensor> Tensor::clone() const {
   FETTLE_TRY(Tensor copy, make(dtype_, shape_));
   if (n_bytes() > 0) std::memcpy(copy.data(), data(), static_cast<size_t>(n_bytes()));
+  copy.string_bytes_ = string_bytes_;
   return copy;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/check.h"
@@ -56,6 +57,14 @@ class Tensor {
     return {static_cast<const T*>(data()), static_cast<size_t>(n_elems_)};
   }
 
+  /// Of FETTLE_STRING, whose elements begin as "": copies what they point to, so that it lives as long as the tensor
+  /// and its copies.
+  void keep_strings();
+  /// Of FETTLE_STRING.
+  std::vector<std::string_view> strings() const;
+  /// One element a string, with copies of their bytes. Errors: as make.
+  static Result<Tensor> of_strings(std::span<const std::string> strings, std::vector<int64_t> shape);
+
   /// A copy. Errors: E710.
   Result<Tensor> clone() const;
 
@@ -71,6 +80,7 @@ class Tensor {
   int64_t n_elems_ = 0;
   int64_t capacity_bytes_ = 0;
   std::unique_ptr<void, Free> data_;
+  std::shared_ptr<const std::string> string_bytes_;  // of keep_strings
 };
 
 /// A tensor under the name of a model's input or output.

@@ -50,6 +50,86 @@ TEST_F(Command, CompilesAndRuns) {
   }
 }
 
+TEST_F(Command, VerifiesARun) {
+  const json verdict = run({"run", path("model.onnx"), "--input", "x=" + path("x.npy"), "--verify"});
+  EXPECT_GE(verdict.at("compared"), 1);
+  EXPECT_EQ(verdict.at("differs"), false);
+  EXPECT_EQ(verdict.at("left_out").size(), 0u);
+  const json little =
+      run({"run", path("model.onnx"), "--input", "x=" + path("x.npy"), "--verify", "--max-operations", "10"});
+  EXPECT_EQ(little.at("left_out").size(), 2u) << little;
+}
+
+TEST_F(Command, ChecksAModel) {
+  const json checked = run({"check", path("model.onnx")});
+  EXPECT_EQ(checked.at("valid"), true);
+  EXPECT_EQ(checked.at("compiles"), true);
+  EXPECT_EQ(checked.at("operators"), (json{{"MatMul", 1}, {"Relu", 1}}));
+  EXPECT_EQ(checked.at("parameters"), 12);
+  EXPECT_EQ(checked.at("operations").at("count"), "56");  // 2 * 4 sums of 3 products, and 8 maxima
+  EXPECT_EQ(checked.at("reasons").size(), 0u);
+}
+
+// All of them: of operators that are not there, of attributes, of types.
+TEST_F(Command, ChecksForEveryReason) {
+  write_model("bad.onnx", [](onnx::ModelProto& model) {
+    auto* graph = model.mutable_graph();
+    const auto add = [&](const std::string& op, std::vector<std::string> inputs, const std::string& output) {
+      auto* node = graph->add_node();
+      node->set_op_type(op);
+      node->set_name("the_" + output);
+      for (const std::string& input : inputs) node->add_input(input);
+      node->add_output(output);
+      return node;
+    };
+    add("NoSuchOperator", {"x"}, "a");
+    add("Relu", {"a"}, "b");  // is not judged
+    add("OtherOperator", {"y"}, "c")->set_domain("org.example");
+    add("NoSuchOperator", {"y"}, "d");
+    auto* axis = add("Softmax", {"x"}, "e")->add_attribute();
+    axis->set_name("axis");
+    axis->set_type(onnx::AttributeProto::INT);
+    axis->set_i(7);
+    add("MatMul", {"x", "x"}, "f");  // 2x3 by 2x3
+    add("Add", {"e", "f"}, "g");
+    for (const char* name : {"b", "c", "g"}) graph->add_output()->set_name(name);
+  });
+  const Outcome outcome = fettle({"check", path("bad.onnx"), "--json"});
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  const json checked = json::parse(outcome.out, nullptr, false);
+  ASSERT_TRUE(checked.is_object()) << outcome.out;
+  EXPECT_EQ(checked.at("valid"), false);
+  EXPECT_EQ(checked.at("compiles"), false);
+  std::vector<std::string> reasons;
+  for (const json& reason : checked.at("reasons"))
+    reasons.push_back(reason.at("code").get<std::string>() + " " + reason.at("where").get<std::string>() + " " +
+                      reason.at("message").get<std::string>());
+  ASSERT_EQ(reasons.size(), 4u) << checked.at("reasons");
+  EXPECT_EQ(reasons[0], "E603  NoSuchOperator (the_a, the_d)");
+  EXPECT_EQ(reasons[1], "E603  org.example.OtherOperator (the_c)");
+  EXPECT_TRUE(reasons[2].starts_with("E606 the_e ")) << reasons[2];
+  EXPECT_TRUE(reasons[3].starts_with("E605 the_f ")) << reasons[3];
+}
+
+TEST_F(Command, PrintsStrings) {
+  write_model("model.onnx", [](onnx::ModelProto& model) {
+    onnx::NodeProto& cast = *model.mutable_graph()->add_node();
+    cast.set_op_type("Cast");
+    cast.add_input("y");
+    cast.add_output("text");
+    onnx::AttributeProto& to = *cast.add_attribute();
+    to.set_name("to");
+    to.set_type(onnx::AttributeProto::INT);
+    to.set_i(onnx::TensorProto::STRING);
+    onnx::ValueInfoProto& output = *model.mutable_graph()->add_output();
+    output.set_name("text");
+    output.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::STRING);
+  });
+  const json ran = run({"run", path("model.onnx"), "--input", "x=" + path("x.npy"), "--output-dir", path("results")});
+  EXPECT_EQ(ran.at("outputs").at(1).at("strings"), json({"0", "0.75", "1.5", "2.25", "0", "0.75", "1.5", "2.25"}));
+  EXPECT_FALSE(std::filesystem::exists(path("results/text.npy")));
+}
+
 TEST_F(Command, TimesModels) {
   for (const bool library : {false, true}) {
     if (library) run({"compile", path("model.onnx"), "-o", path("model.so")});

@@ -103,6 +103,8 @@ class Json : public Misuse {
 TEST_F(Json, OfCommandsOnAModel) {
   expect_documented("compile", {"compile", path("model.onnx"), "-o", path("model.so"), "--threads", "1"});
   expect_documented("run", {"run", path("model.so"), "--input", "x=" + path("x.npy"), "--output-dir", path("results")});
+  expect_documented("run --verify", {"run", path("model.onnx"), "--input", "x=" + path("x.npy"), "--verify"});
+  expect_documented("check", {"check", path("model.onnx")});
   expect_documented("bench", {"bench", path("model.so"), "--time", "0.02", "--profile"});
   expect_documented("inspect", {"inspect", path("model.onnx")});
   expect_documented("inspect --tasks", {"inspect", path("model.onnx"), "--tasks"});

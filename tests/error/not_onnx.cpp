@@ -7,6 +7,7 @@ TEST_F(Misuse, NotOnnx) {
   expect_refused({"compile", path("text.onnx"), "-o", path("out.so")}, "E602");
   write("empty.onnx", "");
   expect_refused({"compile", path("empty.onnx"), "-o", path("out.so")}, "E602");
+  expect_refused({"check", path("text.onnx")}, "E602");
 }
 
 }  // namespace fettle::testing_support

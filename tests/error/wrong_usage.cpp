@@ -14,6 +14,9 @@ TEST_F(Misuse, WrongUsageIsStatusTwo) {
            {"compile", path("model.onnx"), "-o", path("out.so"), "--threads", "0"},
            {"bench", path("model.onnx"), "--against", "abacus"},
            {"run", path("model.onnx"), "--input", "x.npy", "--output-dir", path("results")},
+           {"run", path("model.onnx")},
+           {"run", path("model.so"), "--verify"},
+           {"check"},
            {"tune", path("model.onnx"), "--time", "soon"},
            {"tune", path("model.onnx"), "--time", "1s", "--trials", "3"},
            {"inspect", path("model.onnx"), "--ir"},
@@ -29,7 +32,7 @@ TEST_F(Misuse, WrongUsageIsStatusTwo) {
 }
 
 TEST_F(Misuse, HelpIsNoMisuse) {
-  for (const char* command : {"tune", "compile", "run", "bench", "inspect"}) {
+  for (const char* command : {"tune", "compile", "run", "bench", "check", "inspect"}) {
     const Outcome outcome = fettle({command, "--help"});
     EXPECT_EQ(outcome.status, 0);
     EXPECT_NE(outcome.out.find("Example:"), std::string::npos) << outcome.out;

@@ -1,14 +1,17 @@
-"""Random models with open sizes, branches and loops, beside ONNX Runtime.
+"""Random models with open sizes, branches, loops, sequences and all types, beside ONNX Runtime.
 
-    random_models.py --seed 1 --count 100 [--keep FOLDER] [--only SEED]
+    random_models.py --seed 1 --count 100 [--processes N] [--passes] [--keep FOLDER] [--only SEED]
 
 Each model is made from its seed: operators on tensors whose extents are numbers or sizes that its inputs leave open,
 with If, Loop and Scan around more of them. It is compiled once and run at several sizes. Where results differ by more
-than rounding explains, the model is evaluated in double precision; a difference counts if that sides with the other.
-The last line counts models; the exit status is 1 where one is wrong or refused without a reason that is listed."""
+than rounding explains, the model is evaluated in double precision; a difference counts unless that, or ONNX Runtime
+without its optimisations, sides with us. With --passes, models are compared with what they are without any pass over the
+graph that can be left out: with each of these alone, and with all together. The last line counts models; the exit status
+is 1 where one is wrong or refused."""
 
 import argparse
 import os
+import pathlib
 import random
 import sys
 import tempfile
@@ -17,12 +20,14 @@ import numpy
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 import fettle
+from apart import run_apart
+from exact import distance, in_double, wide
+from typed_steps import BOOL, FLOAT, HALF, INT, INTEGERS, NUMPY, TypedSteps, random_array
 
-FLOAT, INT, BOOL, DOUBLE = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL, TensorProto.DOUBLE
-NUMPY = {FLOAT: numpy.float32, INT: numpy.int64, BOOL: numpy.bool_}
 SIZES = ["N", "M"]
 
 
@@ -37,11 +42,13 @@ class Tensor:
         self.name, self.kind, self.dims = name, kind, tuple(dims)
 
 
-class Maker:
+class Maker(TypedSteps):
     """Makes the nodes of one graph; `outer` are values of graphs around it, which it may read."""
 
-    def __init__(self, rng, names, outer=(), depth=0):
+    def __init__(self, rng, names, outer=(), depth=0, around=None):
         self.rng, self.names, self.depth = rng, names, depth
+        self.exact = around.exact if around else set()
+        self.has_steps = around.has_steps if around else []  # not empty: quantised values, or integers from floats
         self.nodes, self.initializers, self.values = [], [], list(outer)
 
     def name(self, what):
@@ -193,6 +200,7 @@ class Maker:
 
     def quantize(self):
         t = self.pick(self.floats())
+        self.has_steps.append(True)
         scale, zero = self.constant(numpy.float32(0.05)), self.constant(numpy.uint8(120))
         steps = self.add("QuantizeLinear", [t.name, scale, zero], TensorProto.UINT8, t.dims)
         self.values.remove(steps)
@@ -201,7 +209,7 @@ class Maker:
     # --- control flow
 
     def body(self, inputs, steps):
-        made = Maker(self.rng, self.names, list(self.values) + inputs, self.depth + 1)
+        made = Maker(self.rng, self.names, list(self.values) + inputs, self.depth + 1, self)
         for _ in range(steps):
             made.step()
         return made
@@ -262,7 +270,7 @@ class Maker:
         dims = t.dims[1:]
         state = self.add("ReduceSum", [t.name, self.ints(0)], FLOAT, dims, keepdims=0)
         inside = [Tensor(self.name("s"), FLOAT, dims), Tensor(self.name("x"), FLOAT, dims)]
-        made = Maker(self.rng, self.names, list(self.values) + inside, self.depth + 1)
+        made = Maker(self.rng, self.names, list(self.values) + inside, self.depth + 1, self)
         summed = made.add("Add", [inside[0].name, inside[1].name], FLOAT, dims)
         kept = made.add("Tanh", [summed.name], FLOAT, dims)
         graph = self.finish(made, "scan", inside, [kept, summed])
@@ -281,6 +289,7 @@ class Maker:
             self.concat, self.slice, self.unsqueeze, self.where, self.gather, self.cumsum, self.flatten, self.quantize,
             self.product_of_two, self.slice_by_data, self.non_zero,
         ]  # fmt: skip
+        kinds += [self.typed_step] * 16
         if self.depth < 2:
             kinds += [self.branch, self.loop, self.scan]
         kind = self.rng.choice(kinds)
@@ -291,142 +300,171 @@ class Maker:
 
 
 def make_model(seed):
+    """The model, its inputs, and whether a step of quantisation may go the other way."""
     rng = random.Random(seed)
     maker = Maker(rng, [0])
     inputs = []
     for i in range(rng.randrange(1, 4)):
         dims = [rng.choice([*SIZES, 1, 3, 8, 19]) for _ in range(rng.choice([1, 2, 2, 3, 3, 4]))]
-        inputs.append(Tensor(f"x{i}", FLOAT, dims))
+        kind = rng.choice([FLOAT] * 8 + list(NUMPY)) if i else FLOAT
+        inputs.append(Tensor(f"x{i}", kind, dims))
     maker.values += inputs
+    maker.exact |= {t.name for t in inputs}
     for _ in range(rng.randrange(3, 14)):
         maker.step()
-    made = [t for t in maker.values[len(inputs) :] if t.kind == FLOAT]
+    made = [t for t in maker.values[len(inputs) :] if t.kind in NUMPY]
     used = {name for node in maker.nodes for name in node.input}
     results = [t for t in made if t.name not in used] or made[-1:]
     infos = [helper.make_tensor_value_info(t.name, t.kind, list(t.dims)) for t in inputs]
-    outputs = [helper.make_tensor_value_info(t.name, t.kind, [None] * len(t.dims)) for t in results[:4]]
+    outputs = [helper.make_tensor_value_info(t.name, t.kind, [None] * len(t.dims)) for t in results[:6]]
     graph = helper.make_graph(maker.nodes, f"random{seed}", infos, outputs, maker.initializers)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9), inputs
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    return model, inputs, bool(maker.has_steps)
 
 
 def feeds_of(seed, inputs):
     for trial, sizes in enumerate(({"N": 4, "M": 3}, {"N": 1, "M": 9}, {"N": 17, "M": 2})):
         rng = numpy.random.default_rng([seed, trial])
-        yield {
-            t.name: rng.standard_normal([sizes.get(d, d) for d in t.dims]).astype(numpy.float32) for t in inputs
-        }  # fmt: skip
-
-
-def in_double(model):
-    """The same model in double precision."""
-    wide = onnx.ModelProto()
-    wide.CopyFrom(model)
-
-    def widen(graph):
-        for value in [*graph.input, *graph.output]:
-            if value.type.tensor_type.elem_type == FLOAT:
-                value.type.tensor_type.elem_type = DOUBLE
-        for tensor in graph.initializer:
-            if tensor.data_type == FLOAT:
-                tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(numpy.float64), tensor.name))
-        for node in graph.node:
-            for attribute in node.attribute:
-                if attribute.type == onnx.AttributeProto.GRAPH:
-                    widen(attribute.g)
-                if node.op_type == "Cast" and attribute.name == "to" and attribute.i == FLOAT:
-                    attribute.i = DOUBLE
-
-    widen(wide.graph)
-    return ReferenceEvaluator(wide)
-
-
-def distance(a, b):
-    if a.size == b.size == 0 and a.ndim == b.ndim:
-        return 0.0  # of no rows ONNX Runtime does not always know the others' extents
-    if a.shape != b.shape or a.dtype.kind != b.dtype.kind:
-        return numpy.inf
-    x, y = a.astype(numpy.float64), b.astype(numpy.float64)
-    same = (x == y) | (numpy.isnan(x) & numpy.isnan(y))
-    scale = max(1.0, float(numpy.max(numpy.abs(y[numpy.isfinite(y)]), initial=0)))
-    gap = numpy.where(same, 0, numpy.abs(x - y))
-    return float(numpy.max(numpy.where(numpy.isnan(gap), numpy.inf, gap))) / scale
+        yield {t.name: random_array(rng, t.kind, [sizes.get(d, d) for d in t.dims]) for t in inputs}
 
 
 # Of the largest value. A step of quantisation may go the other way where a sum is rounded another way.
-TOLERANCE, TOLERANCE_OF_STEPS = 2e-4, 0.2
+TOLERANCE, TOLERANCE_OF_HALVES, TOLERANCE_OF_STEPS = 2e-4, 1e-2, 0.2
 
 
-def judge(seed, keep, tell):
-    """'ok', 'skipped', 'near' where rounding decides, 'refused: …' or 'wrong: …'. `tell` is told whose turn it is."""
-    model, inputs = make_model(seed)
-    has_steps = b"QuantizeLinear" in model.SerializeToString()
-    tolerance = TOLERANCE_OF_STEPS if has_steps else TOLERANCE
+class Differs(Exception):
+    """Why results are wrong."""
+
+
+class Judge:
+    """Of one model: who is right where results differ."""
+
+    def __init__(self, model, path, has_steps):
+        self.model, self.path = model, path
+        self.has_halves = HALF in set(_types(model.graph))
+        self.tolerance = TOLERANCE_OF_STEPS if has_steps else TOLERANCE_OF_HALVES if self.has_halves else TOLERANCE
+        self.has_steps, self.plain = has_steps, None
+
+    def is_near(self, made, expected):
+        exactly = expected.dtype.kind in "iub" and not self.has_steps
+        return distance(made, expected) <= (0 if exactly else self.tolerance)
+
+    def session(self, level):
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.graph_optimization_level = level
+        return onnxruntime.InferenceSession(self.path, options, providers=["CPUExecutionProvider"])
+
+    def settle(self, name, made, expected, feed, other):
+        """Raises where nobody sides with what was made."""
+        if distance(made, expected) < numpy.inf:
+            try:
+                exact = in_double(self.model).run([name], {k: wide(v) for k, v in feed.items()})[0]
+                ours, theirs = distance(made, exact), distance(expected, exact)
+                if self.is_near(made, exact) or ours <= 2 * theirs < numpy.inf:
+                    return
+            except Exception:  # noqa: BLE001  (the evaluator lacks something)
+                ours = theirs = numpy.nan
+            self.plain = self.plain or self.session(onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
+            if self.is_near(made, self.plain.run([name], feed)[0]):
+                return
+        else:
+            ours = theirs = numpy.inf
+        raise Differs(
+            f"wrong: {name}, {made.dtype}{list(made.shape)}: {distance(made, expected):.3g} off {other}, "
+            f"{expected.dtype}{list(expected.shape)}; of double precision's result {ours:.3g}, {other} {theirs:.3g}"
+        )
+
+
+def _types(graph):
+    for tensor in graph.initializer:
+        yield tensor.data_type
+    for value in graph.input:
+        yield value.type.tensor_type.elem_type
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.name == "to":
+                yield attribute.i
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from _types(attribute.g)
+
+
+def beside_onnxruntime(judge, seed, inputs, tell):
+    """'ok', 'skipped', 'near' where rounding decides, or 'refused: …'. `tell` is told whose turn it is."""
+    tell("onnxruntime")
+    try:
+        session = judge.session(onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
+    except Exception as error:  # noqa: BLE001  (a model that is none)
+        return f"skipped: {error}"
+    compiled, near = None, False
+    for feed in feeds_of(seed, inputs):
+        tell("onnxruntime")
+        try:
+            want = session.run(None, feed)
+        except Exception:  # noqa: BLE001  (sizes that do not go together)
+            want = None
+        tell("fettle")
+        try:
+            compiled = compiled or fettle.Model(judge.path)
+            made = compiled.run(**feed)
+        except fettle.Error as error:
+            if want is None:
+                continue
+            return f"refused: {error}"
+        if want is None:
+            continue
+        for output, expected in zip(session.get_outputs(), want):
+            if not judge.is_near(made[output.name], expected):
+                judge.settle(output.name, made[output.name], expected, feed, "ONNX Runtime")
+                near = True
+    return "near" if near else "ok"
+
+
+def beside_no_passes(judge, seed, inputs, tell):
+    """The same of each pass over the graph beside none."""
+    tell("fettle")
+    every = fettle.graph_passes
+    feeds = list(feeds_of(seed, inputs))
+    try:
+        plain = fettle.Model(judge.path, without=every)
+    except fettle.Error as error:
+        return f"skipped: {error}"
+    near = False
+    for name in (*every, None):
+        without = [other for other in every if name is not None and other != name]
+        try:
+            compiled = fettle.Model(judge.path, without=without)
+        except fettle.Error as error:
+            return f"refused: with {name or 'all passes'}: {error}"
+        for feed in feeds:
+            try:
+                want = plain.run(**feed)
+            except fettle.Error:  # sizes that do not go together
+                continue
+            made = compiled.run(**feed)
+            for output, expected in want.items():
+                if not judge.is_near(made[output], expected):
+                    try:
+                        judge.settle(output, made[output], expected, feed, f"without {name or 'passes'}")
+                    except Differs as error:
+                        raise Differs(f"{error}, with {name or 'all passes'}") from None
+                    near = True
+    return "near" if near else "ok"
+
+
+def judge_model(seed, keep, passes, tell):
+    model, inputs, has_steps = make_model(seed)
     folder = keep or tempfile.mkdtemp()
     path = os.path.join(folder, f"random{seed}.onnx")
     onnx.save(model, path)
     try:
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        tell("onnxruntime")
-        try:
-            session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # noqa: BLE001  (a model that is none)
-            return f"skipped: {error}"
-        compiled, near = None, False
-        for feed in feeds_of(seed, inputs):
-            tell("onnxruntime")
-            try:
-                want = session.run(None, feed)
-            except Exception:  # noqa: BLE001  (sizes that do not go together)
-                want = None
-            tell("fettle")
-            try:
-                compiled = compiled or fettle.Model(path)
-                made = compiled.run(**feed)
-            except fettle.Error as error:
-                if want is None:
-                    continue
-                return f"refused: {error}"
-            if want is None:
-                continue
-            for output, expected in zip(session.get_outputs(), want):
-                got = made[output.name]
-                if distance(got, expected) <= tolerance:
-                    continue
-                try:
-                    exact = in_double(model).run([output.name], {k: v.astype(numpy.float64) for k, v in feed.items()})[0]
-                except Exception as error:  # noqa: BLE001  (the evaluator lacks something)
-                    return f"wrong: {output.name} is off by {distance(got, expected):.3g}, and no judge: {error}"
-                ours, theirs = distance(got, exact), distance(expected, exact)
-                if ours > tolerance and ours > 2 * theirs:
-                    return f"wrong: {output.name}, {got.shape}: {ours:.3g} off, ONNX Runtime {expected.shape} {theirs:.3g}"
-                near = True
-        return "near" if near else "ok"
+        return (beside_no_passes if passes else beside_onnxruntime)(Judge(model, path, has_steps), seed, inputs, tell)
+    except Differs as error:
+        return str(error)
     finally:
         if not keep:
             os.remove(path)
             os.rmdir(folder)
-
-
-def judge_apart(seed, keep):
-    """The same in a process of its own: either engine may end it."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(read)
-        try:
-            verdict = judge(seed, keep, lambda engine: os.write(write, f"\0{engine}\n".encode()))
-        except BaseException as error:  # noqa: BLE001
-            verdict = f"wrong: {type(error).__name__}: {error}"
-        os.write(write, verdict.encode())
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read, "rb") as pipe:
-        told = pipe.read().decode().split("\n")
-    _, status = os.waitpid(child, 0)
-    if status == 0:
-        return told[-1]
-    return "skipped: ONNX Runtime ended" if told[-2] == "\0onnxruntime" else f"wrong: it ended with status {status}"
 
 
 def main():
@@ -434,17 +472,28 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--only", type=int)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--passes", action="store_true", help="each pass over the graph beside none")
     parser.add_argument("--keep", help="a folder where the models stay")
     arguments = parser.parse_args()
     seeds = [arguments.only] if arguments.only is not None else range(arguments.seed, arguments.seed + arguments.count)
     counts, bad = {}, 0
-    for seed in seeds:
-        verdict = judge_apart(seed, arguments.keep)
+
+    def judge(seed, tell):
+        return judge_model(seed, arguments.keep, arguments.passes, tell)
+
+    for seed, verdict, told, how in run_apart(seeds, judge, arguments.processes):
+        if how and not (told and told[-1] == "onnxruntime"):
+            verdict = f"wrong: {how} {verdict}"
+        elif how:
+            verdict = f"skipped: ONNX Runtime {how} {verdict}"
         kind = verdict.split(":", maxsplit=1)[0]
         counts[kind] = counts.get(kind, 0) + 1
         if kind in ("wrong", "refused"):
             bad += 1
             print(f"{seed}: {verdict}", flush=True)
+        elif kind == "skipped" and arguments.only is not None:
+            print(verdict)
     print(f"{len(seeds)} models: " + ", ".join(f"{n} {kind}" for kind, n in sorted(counts.items())))
     return 1 if bad else 0
 

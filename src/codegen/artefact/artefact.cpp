@@ -71,6 +71,7 @@ class Describer {
     info.n_structures = static_cast<int32_t>(artefact_.structures.size());
     info.default_threads = artefact_.default_threads;
     info.arena_bytes = artefact_.arena_bytes;
+    info.n_strings = std::ssize(artefact_.strings);
     const uint64_t at = add_table(&info, sizeof info);
     object_.define(kInfoSymbol, tables_, at, sizeof info);  // the table's first
     point_to_string(at + offsetof(FettleModelInfo, name), artefact_.name);
@@ -89,6 +90,13 @@ class Describer {
     if (!artefact_.resize.empty())
       object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, resize), artefact_.resize);
     object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, functions), "fettle_rt_functions");
+    if (!artefact_.strings.empty()) {
+      const StringList strings = string_list(artefact_.strings);
+      object_.point(tables_, at + offsetof(FettleModelInfo, string_bytes), text_,
+                    add_text(strings.bytes.data(), strings.bytes.size()));
+      object_.point(tables_, at + offsetof(FettleModelInfo, string_ends), text_,
+                    add_text(strings.ends.data(), strings.ends.size() * sizeof(int64_t)));
+    }
     if (!artefact_.stages.empty()) {
       point_to_table(at + offsetof(FettleModelInfo, stages), add_stages());
       object_.point(tables_, at + offsetof(FettleModelInfo, output_stages), text_,
@@ -200,6 +208,15 @@ class Describer {
 };
 
 }  // namespace
+
+StringList string_list(const std::vector<std::string>& strings) {
+  StringList list;
+  for (const std::string& text : strings) {
+    list.bytes += text;
+    list.ends.push_back(std::ssize(list.bytes));
+  }
+  return list;
+}
 
 std::string needed_features(std::string_view llvm_features) {
   std::string needed;

@@ -57,6 +57,7 @@ struct Artefact {
   std::vector<ArtefactState> states;
   std::vector<ArtefactStructure> structures;
   std::vector<ArtefactConstant> constants;
+  std::vector<std::string> strings;           // of constants: the first has number 1
   std::vector<std::string> kernel_names;      // by the index that the host program gives to fettle_call_kernel
   std::vector<std::string> kernel_origins;    // of each: the nodes that it does the work of, one a line
   std::vector<std::vector<uint8_t>> objects;  // relocatable ELF objects
@@ -70,6 +71,13 @@ struct Artefact {
   std::vector<ArtefactStage> stages;
   std::vector<int32_t> output_stages;  // FettleModelInfo's, where there are stages
 };
+
+/// Strings one after the other, as FettleModelInfo has them.
+struct StringList {
+  std::string bytes;
+  std::vector<int64_t> ends;
+};
+StringList string_list(const std::vector<std::string>& strings);
 
 /// What code compiled for LLVM's feature string needs of a processor, in the form of Artefact::target_features: without
 /// what is switched off, and without instructions that no compiler chooses by itself.

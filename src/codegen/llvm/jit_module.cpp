@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "rt/abi.h"
+#include "rt/host.h"
 
 namespace fettle {
 
@@ -120,6 +121,8 @@ Result<JitModule> JitModule::load(std::span<const std::vector<uint8_t>> objects,
   SymbolTable known;
   for (const FettleSymbol* symbol = fettle_rt_symbols(); symbol->name; ++symbol)
     known[symbol->name] = reinterpret_cast<uint64_t>(symbol->address);
+  for (int32_t i = 0; i < rt::kHostFunctionCount; ++i)
+    known[rt::kHostFunctions[i].name] = reinterpret_cast<uint64_t>(rt::kHostFunctions[i].run);
   for (const Symbol& symbol : symbols) known[symbol.name] = reinterpret_cast<uint64_t>(symbol.address);
 
   // Every object is loaded, and its symbols known, before references are resolved.

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "frontend/onnx/importer.h"
+#include "frontend/onnx/model_check.h"
 #include "frontend/onnx/model_file.h"
 
 namespace fettle {
@@ -24,47 +25,63 @@ int64_t typical_size(const onnx::TensorShapeProto& shape, int axis) {
   return shape.dim_size() >= kImageRank ? 1 : kUsual;
 }
 
+// The state that counts the model's calls, from 0.
+void count_calls(Scope& scope) {
+  Value* one = scope.graph.add_constant(scope.calls->name + ".one", reshaped(int_list(std::vector<int64_t>{1}), {}));
+  Node* next = scope.graph.add_node(find_op("Add"), scope.calls->name + ".next", {scope.calls, one});
+  scope.graph.add_state({.input = scope.calls, .output = static_cast<int>(scope.graph.outputs().size())});
+  scope.graph.add_output(next->name, next->output());
+}
+
 }  // namespace
 
 bool is_standard_domain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
 
 Result<Graph> Importer::run() {
-  FETTLE_TRY_VOID(read_opset());
   const GraphProto& graph = model_->graph();
-  if (graph.node_size() > kMaxNodes) return fail(ErrorCode::E608, fmt::format("more than {} nodes", kMaxNodes));
+  FETTLE_TRY(opset_, opset_of(model_->opset_import(), graph.node(), /*otherwise=*/0));
+  FETTLE_TRY_VOID(index_functions());
   Scope scope{.graph = Graph(graph.name())};
   scope_ = &scope;
-  FETTLE_TRY_VOID(check_operators(graph));
+  FETTLE_TRY_VOID(check_operators());
+  FETTLE_TRY_VOID(check_model(*model_, limits_));
+  FETTLE_TRY_VOID(measure(graph.node()));
   FETTLE_TRY_VOID(add_initializers(graph));
   for (const auto& input : graph.input()) FETTLE_TRY_VOID(add_input(input));
-  FETTLE_TRY_VOID(add_nodes(graph));
+  FETTLE_TRY_VOID(add_nodes(graph.node()));
   if (graph.output_size() == 0) return fail(ErrorCode::E605, "the model has no outputs");
   FETTLE_TRY_VOID(add_outputs(graph));
+  if (scope.calls) count_calls(scope);
+  declare_types(graph);
   scope.graph.sort();
   return std::move(scope.graph);
 }
 
-Result<> Importer::read_opset() {
+Result<int> Importer::opset_of(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& imports,
+                               const Nodes& nodes, int otherwise) const {
+  int opset = otherwise;
   bool is_stated = false;
-  for (const auto& entry : model_->opset_import())
+  for (const auto& entry : imports)
     if (is_standard_domain(entry.domain())) {
-      opset_ = static_cast<int>(std::clamp<int64_t>(entry.version(), 0, INT_MAX));
+      opset = static_cast<int>(std::clamp<int64_t>(entry.version(), 0, INT_MAX));
       is_stated = true;
     }
-  // A model without ONNX's own operators states no opset of them.
-  const auto& nodes = model_->graph().node();
-  if (!is_stated && std::ranges::none_of(nodes, [](const auto& n) { return is_standard_domain(n.domain()); }))
-    opset_ = kMaxOpset;
-  if (opset_ < kMinOpset || opset_ > kMaxOpset)
-    return fail(ErrorCode::E609, fmt::format("opset {}; {} to {} are read", opset_, kMinOpset, kMaxOpset));
-  return {};
+  // Files of the first versions of the format name no opsets. One without ONNX's own operators states none of them.
+  if (imports.empty() && otherwise == 0)
+    opset = 1;
+  else if (!is_stated && otherwise == 0 &&
+           std::ranges::none_of(nodes, [](const auto& n) { return is_standard_domain(n.domain()); }))
+    opset = kMaxOpset;
+  if (opset < kMinOpset || opset > kMaxOpset)
+    return fail(ErrorCode::E609, fmt::format("opset {}; {} to {} are read", opset, kMinOpset, kMaxOpset));
+  return opset;
 }
 
 Result<> Importer::add_outputs(const GraphProto& proto) {
   for (const auto& output : proto.output()) {
     const auto value = find_structure(output.name(), *scope_);
     if (!value) return fail(ErrorCode::E605, fmt::format("nothing makes the output \"{}\"", output.name()));
-    if (scope_->around) {
+    if (scope_->parent) {
       scope_->results.emplace_back(output.name(), *value);
     } else {
       const bool is_tensor = value->kind.is_tensor() && !output.type().has_optional_type();
@@ -83,11 +100,51 @@ bool Importer::is_given(const GraphProto& graph, const std::string& name) const 
 Result<> Importer::add_initializers(const GraphProto& graph) {
   for (const auto& tensor : graph.initializer()) {
     if (is_given(graph, tensor.name())) continue;
-    FETTLE_TRY(ConstantTensor data, read_tensor(tensor, model_, files_));
+    FETTLE_TRY(ConstantTensor data, read_constant(tensor));
     FETTLE_TRY_VOID(define(tensor.name(), scope_->graph.add_constant(tensor.name(), std::move(data)), "initializer"));
   }
-  if (graph.sparse_initializer_size() > 0) return fail(ErrorCode::E603, "sparse initializers");
+  for (const auto& tensor : graph.sparse_initializer()) {
+    const std::string& name = tensor.values().name();
+    if (is_given(graph, name)) continue;
+    FETTLE_TRY(ConstantTensor data, read_sparse_constant(tensor));
+    FETTLE_TRY_VOID(define(name, scope_->graph.add_constant(name, std::move(data)), "sparse initializer"));
+  }
   return {};
+}
+
+Result<ConstantTensor> Importer::read_constant(const onnx::TensorProto& tensor) {
+  FETTLE_TRY(ConstantTensor data, read_tensor(tensor, model_, files_));
+  return counted(std::move(data), tensor.name());
+}
+
+Result<ConstantTensor> Importer::read_sparse_constant(const onnx::SparseTensorProto& tensor) {
+  FETTLE_TRY(ConstantTensor data, read_sparse_tensor(tensor, model_, files_));
+  return counted(std::move(data), tensor.values().name());
+}
+
+Result<ConstantTensor> Importer::counted(ConstantTensor data, const std::string& name) {
+  FETTLE_TRY_VOID(check_limit(limits_, &Limits::elements, data.n_elems(), name));
+  constant_bytes_ += data.size_bytes;
+  FETTLE_TRY_VOID(check_limit(limits_, &Limits::constant_bytes, constant_bytes_, name));
+  return data;
+}
+
+void Importer::declare_types(const GraphProto& proto) {
+  const auto declare = [&](const onnx::ValueInfoProto& info) {
+    const auto found = scope_->values.find(info.name());
+    if (found == scope_->values.end() || !found->second->producer || !info.type().has_tensor_type()) return;
+    const auto& type = info.type().tensor_type();
+    const auto dtype = element_type(type.elem_type());
+    if (!dtype || !type.has_shape()) return;
+    TensorType declared{*dtype, {}};
+    for (const auto& dim : type.shape().dim()) {
+      const bool is_known = dim.has_dim_value() && dim.dim_value() >= 0 && dim.dim_value() <= kMaxDim;
+      declared.shape.push_back(is_known ? Dim(dim.dim_value()) : Dim::symbol("?"));
+    }
+    found->second->declared = std::move(declared);
+  };
+  for (const auto& info : proto.value_info()) declare(info);
+  for (const auto& info : proto.output()) declare(info);
 }
 
 Result<> Importer::add_input(const onnx::ValueInfoProto& input) {
@@ -101,8 +158,9 @@ Result<> Importer::add_input(const onnx::ValueInfoProto& input) {
   return define(input.name(), scope_->graph.add_input(input.name(), {*dtype, std::move(shape)}), "input");
 }
 
-Result<Shape> Importer::read_shape(const onnx::TensorShapeProto& stated, const std::string& input, bool own_sizes) {
-  if (stated.dim_size() > kMaxRank) return fail(ErrorCode::E608, fmt::format("a rank above {}", kMaxRank), input);
+Result<Shape> Importer::read_shape(const onnx::TensorShapeProto& stated, const std::string& input,
+                                   bool own_sizes) const {
+  FETTLE_TRY_VOID(check_limit(limits_, &Limits::rank, stated.dim_size(), input));
   Shape shape;
   for (int d = 0; d < stated.dim_size(); ++d) {
     const auto& dim = stated.dim(d);
@@ -144,28 +202,35 @@ Value* Importer::capture(const std::string& name, Value* outside, Scope& scope) 
   return scope.captured.back().inside;
 }
 
+bool Importer::is_left_out(const std::string& name) const {
+  for (const Scope* scope = scope_; scope; scope = scope->around)
+    if (const auto it = scope->values.find(name); it != scope->values.end()) return it->second == nullptr;
+  return false;
+}
+
 }  // namespace onnx_reader
 
 using namespace onnx_reader;
 
 Result<Graph> import_onnx_bytes(std::span<const std::byte> bytes, const std::string& folder, const std::string& label,
-                                const InputNames& given) {
+                                const InputNames& given, const Limits& limits) {
   if (bytes.size() > INT_MAX)
     return fail(ErrorCode::E608, "a model file above 2 GiB; keep its weights as external data", label);
   auto model = std::make_shared<ModelProto>();
   google::protobuf::LogSilencer quiet;
+  constexpr int64_t kFirstWithOpsets = 3;
   if (!model->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !model->has_graph() ||
-      model->opset_import_size() == 0)
+      (model->opset_import_size() == 0 && (model->ir_version() < 1 || model->ir_version() >= kFirstWithOpsets)))
     return fail(ErrorCode::E602, {}, label);
-  auto graph = Importer(std::move(model), folder, given).run();
+  auto graph = Importer(std::move(model), folder, given, limits).run();
   if (!graph && graph.error().where.empty()) graph.error().where = label;
   return graph;
 }
 
-Result<Graph> import_onnx(const std::string& path, const InputNames& given) {
+Result<Graph> import_onnx(const std::string& path, const InputNames& given, const Limits& limits) {
   FETTLE_TRY(const MappedFile file, map_file(path));
   return import_onnx_bytes({file.bytes.get(), static_cast<size_t>(file.size_bytes)},
-                           std::filesystem::path(path).parent_path().string(), path, given);
+                           std::filesystem::path(path).parent_path().string(), path, given, limits);
 }
 
 }  // namespace fettle

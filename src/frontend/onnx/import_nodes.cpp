@@ -3,33 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/normalize.h"
+#include "graph/strings.h"
 
 namespace fettle::onnx_reader {
-namespace {
-
-bool is_supported(const NodeProto& node) {
-  const std::string op = op_label(node);
-  return op == "Constant" || is_structure_op(op) || find_op(newest_name(op)) != nullptr;
-}
-
-Result<> report(const std::map<std::string, std::vector<std::string>>& missing) {
-  if (missing.empty()) return {};
-  constexpr size_t kNamed = 8;
-  std::string text;
-  for (const auto& [op, nodes] : missing) {
-    std::string names;
-    for (size_t i = 0; i < std::min(nodes.size(), kNamed); ++i) names += (i ? ", " : "") + nodes[i];
-    if (nodes.size() > kNamed) names += fmt::format(" and {} more", nodes.size() - kNamed);
-    text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", op, names);
-  }
-  return fail(ErrorCode::E603, text);
-}
-
-}  // namespace
-
 std::string node_label(const NodeProto& node) {
   if (!node.name().empty()) return node.name();
   return node.output_size() > 0 ? node.output(0) : node.op_type();
@@ -39,33 +19,72 @@ std::string op_label(const NodeProto& node) {
   return is_standard_domain(node.domain()) ? node.op_type() : node.domain() + "." + node.op_type();
 }
 
-Result<> Importer::check_operators(const GraphProto& graph) {
-  std::map<std::string, std::vector<std::string>> missing;
-  for (const NodeProto& node : graph.node())
-    if (!is_supported(node)) missing[op_label(node)].push_back(node_label(node));
-  return report(missing);
+std::string kind_name(int kind) {
+  if (!AttributeProto::AttributeType_IsValid(kind)) return std::to_string(kind);
+  std::string name = AttributeProto::AttributeType_Name(static_cast<AttributeProto::AttributeType>(kind));
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name;
 }
 
-Result<> Importer::add_nodes(const GraphProto& graph) {
-  for (const NodeProto& node : graph.node()) {
+AttributeProto::AttributeType kind_of(const AttributeProto& a) {
+  if (a.type() != AttributeProto::UNDEFINED) return a.type();
+  if (a.has_f()) return AttributeProto::FLOAT;
+  if (a.has_i()) return AttributeProto::INT;
+  if (a.has_s()) return AttributeProto::STRING;
+  if (a.has_t()) return AttributeProto::TENSOR;
+  if (a.has_g()) return AttributeProto::GRAPH;
+  if (a.floats_size() > 0) return AttributeProto::FLOATS;
+  if (a.strings_size() > 0) return AttributeProto::STRINGS;
+  return AttributeProto::INTS;
+}
+
+Result<> Importer::add_nodes(const Nodes& nodes) {
+  for (const NodeProto& node : nodes) {
     const std::string op = op_label(node);
-    auto added = op == "Constant" ? add_constant(node)
-                 : op == "If"     ? add_branch(node)
-                 : op == "Loop"   ? add_loop(node)
-                 : op == "Scan"   ? add_scan(node)
-                                  : add_node(node);
+    const FunctionProto* function = function_of(node);
+    auto added = function                                ? add_call(*function, node)
+                 : op == "Constant"                      ? add_constant(node)
+                 : op == "If"                            ? add_branch(node)
+                 : op == "Loop"                          ? add_loop(node)
+                 : op == "Scan"                          ? add_scan(node)
+                 : op == "ai.onnx.preview.FlexAttention" ? add_flex_attention(node)
+                                                         : add_node(node);
     if (!added) {
-      if (added.error().where.empty()) added.error().where = node_label(node);
+      if (added.error().where.empty()) added.error().where = label_of(node);
       return added;
     }
   }
   return {};
 }
 
+Result<std::vector<NamedAttribute>> Importer::attributes_of(const NodeProto& node) const {
+  std::vector<NamedAttribute> attributes;
+  for (const AttributeProto& a : node.attribute()) {
+    const AttributeProto* value = &a;
+    if (!a.ref_attr_name().empty()) {
+      if (!call_)
+        return fail(ErrorCode::E606,
+                    fmt::format("attribute \"{}\" is that of a function, and there is none", a.name()));
+      const auto given = call_->attributes.find(a.ref_attr_name());
+      if (given == call_->attributes.end()) continue;
+      value = given->second;
+      if (a.type() != AttributeProto::UNDEFINED && a.type() != kind_of(*value))
+        return fail(ErrorCode::E606, fmt::format("attribute \"{}\" is {}, and the call gives {}", a.name(),
+                                                 kind_name(a.type()), kind_name(kind_of(*value))));
+    }
+    if (std::ranges::find(attributes, a.name(), &NamedAttribute::name) != attributes.end())
+      return fail(ErrorCode::E606, fmt::format("attribute \"{}\" is stated twice", a.name()));
+    attributes.push_back({a.name(), value});
+  }
+  return attributes;
+}
+
 Result<> Importer::add_constant(const NodeProto& node) {
-  if (node.attribute_size() != 1 || node.output_size() != 1)
+  FETTLE_TRY(const std::vector<NamedAttribute> attributes, attributes_of(node));
+  if (attributes.size() != 1 || node.output_size() != 1)
     return fail(ErrorCode::E606, "a Constant has one attribute and one output");
-  const AttributeProto& a = node.attribute(0);
+  const std::string_view kind = attributes[0].name;
+  const AttributeProto& a = *attributes[0].value;
   const auto from_list = [&](DType dtype, const auto& list, bool is_scalar) -> Result<ConstantTensor> {
     std::vector<int64_t> shape;
     if (!is_scalar) shape.push_back(list.size());
@@ -79,20 +98,26 @@ Result<> Importer::add_constant(const NodeProto& node) {
     return std::move(out).finish();
   };
   Result<ConstantTensor> data;
-  if (a.name() == "value")
-    data = read_tensor(a.t(), model_, files_);
-  else if (a.name() == "value_float")
+  if (kind == "value")
+    data = read_constant(a.t());
+  else if (kind == "value_float")
     data = scalar(a.f());
-  else if (a.name() == "value_int") {
+  else if (kind == "value_int") {
     data = reshaped(int_list(std::vector<int64_t>{a.i()}), {});
-  } else if (a.name() == "value_floats")
+  } else if (kind == "value_floats")
     data = from_list(kF32, a.floats(), false);
-  else if (a.name() == "value_ints")
+  else if (kind == "value_ints")
     data = from_list(kI64, a.ints(), false);
+  else if (kind == "sparse_value")
+    data = read_sparse_constant(a.sparse_tensor());
+  else if (kind == "value_string")
+    data = string_scalar(a.s());
+  else if (kind == "value_strings")
+    data = string_tensor(std::vector<std::string>(a.strings().begin(), a.strings().end()), {a.strings_size()});
   else
-    return fail(ErrorCode::E603, "Constant with " + a.name());
+    return fail(ErrorCode::E603, fmt::format("Constant with {}", kind));
   if (!data) return fail(std::move(data.error()));
-  return define(node.output(0), scope_->graph.add_constant(node.output(0), std::move(*data)), node_label(node));
+  return define(node.output(0), scope_->graph.add_constant(path_ + node.output(0), std::move(*data)), label_of(node));
 }
 
 Result<> Importer::finish(const NodeProto& proto, Node* made) {
@@ -102,11 +127,21 @@ Result<> Importer::finish(const NodeProto& proto, Node* made) {
   return {};
 }
 
+std::string Importer::output_name(const NodeProto& node, int i) const {
+  return i < node.output_size() && !node.output(i).empty() ? path_ + node.output(i) : "";
+}
+
+std::vector<std::string> Importer::output_names(const NodeProto& node) const {
+  std::vector<std::string> names;
+  for (int i = 0; i < node.output_size(); ++i) names.push_back(output_name(node, i));
+  return names;
+}
+
 Result<std::vector<Value*>> Importer::find_inputs(const NodeProto& node) {
   std::vector<Value*> inputs;
   for (const std::string& name : node.input()) {
     inputs.push_back(name.empty() ? nullptr : find(name));
-    if (inputs.back() || name.empty()) continue;
+    if (inputs.back() || name.empty() || is_left_out(name)) continue;
     if (const auto structure = find_structure(name, *scope_))
       return fail(ErrorCode::E605,
                   fmt::format("{} takes tensors, and \"{}\" is {}", op_label(node), name, structure->kind.to_string()));
@@ -115,8 +150,9 @@ Result<std::vector<Value*>> Importer::find_inputs(const NodeProto& node) {
   return inputs;
 }
 
-Result<AttrValue> Importer::read_attribute(const AttributeProto& a) {
-  switch (a.type()) {
+Result<AttrValue> Importer::read_attribute(const NodeProto& node, const NamedAttribute& attribute) {
+  const AttributeProto& a = *attribute.value;
+  switch (kind_of(a)) {
     case AttributeProto::INT:
       return AttrValue(a.i());
     case AttributeProto::FLOAT:
@@ -130,22 +166,39 @@ Result<AttrValue> Importer::read_attribute(const AttributeProto& a) {
     case AttributeProto::STRINGS:
       return AttrValue(std::vector<std::string>(a.strings().begin(), a.strings().end()));
     case AttributeProto::TENSOR: {
-      FETTLE_TRY(ConstantTensor data, read_tensor(a.t(), model_, files_));
+      FETTLE_TRY(ConstantTensor data, read_constant(a.t()));
       return AttrValue(std::move(data));
     }
     default:
-      return fail(ErrorCode::E603, fmt::format("attribute \"{}\" of a kind that is not supported", a.name()));
+      return fail(ErrorCode::E603, fmt::format("attribute \"{}\" is {}, which {} does not take", attribute.name,
+                                               kind_name(kind_of(a)), op_label(node)));
   }
+}
+
+Result<Attrs> Importer::read_attributes(const NodeProto& node, std::initializer_list<std::string_view> graphs) {
+  Attrs attrs;
+  FETTLE_TRY(const std::vector<NamedAttribute> attributes, attributes_of(node));
+  for (const NamedAttribute& a : attributes) {
+    if (std::ranges::find(graphs, a.name) != graphs.end()) continue;
+    FETTLE_TRY(AttrValue value, read_attribute(node, a));
+    attrs.set(std::string(a.name), std::move(value));
+  }
+  return attrs;
+}
+
+Result<Value*> Importer::calls_in(Scope& scope) {
+  if (scope.calls) return scope.calls;
+  if (scope.repeats)
+    return fail(ErrorCode::E603, "random numbers in a loop, without a seed: each iteration would have the same");
+  if (!scope.parent) return scope.calls = scope.graph.add_input("random.calls", {kI64, {}});
+  FETTLE_TRY(Value * outside, calls_in(*scope.parent));
+  return scope.calls = capture(outside->name, outside, scope);
 }
 
 Result<Node*> Importer::add_operator(const NodeProto& proto, const OpDef* op, std::vector<Value*> inputs,
                                      std::vector<std::string> outputs) {
-  Attrs attrs;
-  for (const AttributeProto& a : proto.attribute()) {
-    FETTLE_TRY(AttrValue value, read_attribute(a));
-    attrs.set(a.name(), std::move(value));
-  }
-  return add_operator(proto, op, node_label(proto), std::move(inputs), std::move(attrs), std::move(outputs));
+  FETTLE_TRY(Attrs attrs, read_attributes(proto));
+  return add_operator(proto, op, label_of(proto), std::move(inputs), std::move(attrs), std::move(outputs));
 }
 
 Result<Node*> Importer::add_operator(const NodeProto& proto, const OpDef* op, const std::string& name,
@@ -158,7 +211,7 @@ Result<Node*> Importer::add_operator(const NodeProto& proto, const OpDef* op, co
   if (op->n_outputs >= 0 && static_cast<int>(outputs.size()) > op->n_outputs)
     return fail(ErrorCode::E603, fmt::format("{} with {} outputs", op->name, outputs.size()));
   Node* made = scope_->graph.add_node(op, name, std::move(inputs), std::move(attrs), std::move(outputs));
-  made->provenance = {{op_label(proto), node_label(proto)}};
+  made->provenance = {{op_label(proto), label_of(proto)}};
   return made;
 }
 
@@ -167,16 +220,18 @@ Result<> Importer::add_node(const NodeProto& proto) {
   if (is_added) return {};
   ModelNode node;
   node.op = op_label(proto);
-  node.name = node_label(proto);
+  node.name = label_of(proto);
   FETTLE_TRY(node.inputs, find_inputs(proto));
-  node.outputs.assign(proto.output().begin(), proto.output().end());
-  for (const AttributeProto& a : proto.attribute()) {
-    FETTLE_TRY(AttrValue value, read_attribute(a));
-    node.attrs.set(a.name(), std::move(value));
-  }
+  node.outputs = output_names(proto);
+  FETTLE_TRY(node.attrs, read_attributes(proto));
   while (!node.outputs.empty() && node.outputs.back().empty()) node.outputs.pop_back();
   if (node.outputs.empty()) return {};
-  FETTLE_TRY_VOID(normalize(node, opset_));
+  FETTLE_TRY_VOID(normalize(node, opset_, scope_->graph));
+  if (is_random(node) && !node.attrs.has("seed")) {
+    FETTLE_TRY(Value * calls, calls_in(*scope_));
+    while (!node.inputs.empty() && !node.inputs.back()) node.inputs.pop_back();
+    node.inputs.push_back(calls);
+  }
   FETTLE_TRY(Node * made, add_operator(proto, find_op(node.op), node.name, std::move(node.inputs),
                                        std::move(node.attrs), std::move(node.outputs)));
   return finish(proto, made);

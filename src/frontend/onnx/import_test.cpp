@@ -1,14 +1,19 @@
 #include "frontend/onnx/import.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
 
 #include "base/random.h"
+#include "frontend/onnx/model_file.h"
 #include "graph/op_registry.h"
 #include "graph/passes/pipeline.h"
 #include "onnx-ml.pb.h"
@@ -156,13 +161,17 @@ TEST_F(OnnxImport, OperatorsOfOnesOwn) {
 
 TEST_F(OnnxImport, Opsets) {
   relu_model();
-  model_.mutable_opset_import(0)->set_version(6);
+  model_.mutable_opset_import(0)->set_version(0);
   EXPECT_EQ(error(), ErrorCode::E609);
   model_.mutable_opset_import(0)->set_version(int64_t{1} << 40);
   EXPECT_EQ(error(), ErrorCode::E609);
   model_.mutable_opset_import(0)->set_version(kMinOpset);
   EXPECT_EQ(error(), ErrorCode::kNone);
   model_.mutable_opset_import(0)->set_version(kMaxOpset);
+  EXPECT_EQ(error(), ErrorCode::kNone);
+  model_.clear_opset_import();
+  EXPECT_EQ(error(), ErrorCode::E602);
+  model_.set_ir_version(2);  // when there was one opset
   EXPECT_EQ(error(), ErrorCode::kNone);
 }
 
@@ -199,7 +208,9 @@ TEST_F(OnnxImport, InitializersOfWrongLengthAndSize) {
   EXPECT_EQ(error(), ErrorCode::E608);
   t->set_dims(0, 1);
   EXPECT_EQ(error(), ErrorCode::kNone);
-  t->set_data_type(TensorProto::STRING);
+  t->set_data_type(TensorProto::STRING);  // of which it has none
+  EXPECT_EQ(error(), ErrorCode::E606);
+  t->set_data_type(TensorProto::COMPLEX64);
   EXPECT_EQ(error(), ErrorCode::E603);
 }
 
@@ -271,9 +282,98 @@ TEST_F(OnnxImport, ABranchWithAKnownConditionIsTaken) {
   EXPECT_EQ(histogram(*graph), "Relu 1");
   // A condition that is no truth value.
   model_.mutable_graph()->mutable_node(0)->set_input(0, "x");
-  graph = import();
-  ASSERT_TRUE(graph);
-  EXPECT_EQ(optimize(*graph).error().code, ErrorCode::E605);
+  EXPECT_EQ(error(), ErrorCode::E606);
+}
+
+TEST_F(OnnxImport, NodesAreCheckedAgainstOnnxsTable) {
+  const auto message = [&] { return import().error().message; };
+  input("x", {1, 2, 8, 8});
+  input("k", {2, 2, 3, 3});
+  auto* conv = node("Conv", {"x", "k"}, {"y"});
+  output("y");
+  ints_attribute(conv, "stride", {1, 1});
+  EXPECT_EQ(message(), "Conv has no attribute \"stride\"; is \"strides\" meant?");
+  conv->mutable_attribute(0)->set_name("group");
+  EXPECT_EQ(message(), "the attribute \"group\" of Conv is of kind int, not ints");
+  conv->clear_attribute();
+  conv->add_input("");
+  EXPECT_EQ(error(), ErrorCode::kNone);  // a bias that is left out
+  conv->add_input("x");
+  EXPECT_EQ(message(), "Conv has 4 inputs instead of 2 to 3");
+  conv->mutable_input()->DeleteSubrange(1, 3);
+  conv->add_input("");
+  EXPECT_EQ(message(), "Conv lacks its input \"W\"");
+  conv->set_op_type("Concat");
+  conv->mutable_input()->RemoveLast();
+  EXPECT_EQ(message(), "Concat lacks the attribute \"axis\"");
+  conv->set_op_type("Gelu");
+  EXPECT_EQ(message(), "Gelu comes with opset 20, and the model is of opset 17");
+  input("i", {3}, TensorProto::INT32);
+  conv->set_op_type("Sqrt");
+  conv->set_input(0, "i");
+  EXPECT_EQ(message(),
+            "Sqrt of this opset takes no tensor(int32) as \"X\"; it takes tensor(bfloat16), tensor(double), "
+            "tensor(float), tensor(float16)");
+  conv->set_op_type("Add");
+  conv->add_input("x");
+  EXPECT_EQ(error(), ErrorCode::E605);
+}
+
+TEST_F(OnnxImport, WhatTheFileDeclaresMustBeSo) {
+  relu_model();
+  auto* type = model_.mutable_graph()->mutable_output(0)->mutable_type()->mutable_tensor_type();
+  type->set_elem_type(TensorProto::DOUBLE);
+  EXPECT_EQ(error(), ErrorCode::E605);
+  type->set_elem_type(TensorProto::FLOAT);
+  const auto optimized = [&] {
+    auto graph = import();
+    return graph ? optimize(*graph) : Result<>(fail(std::move(graph.error())));
+  };
+  EXPECT_TRUE(optimized());
+  type->mutable_shape();
+  EXPECT_EQ(optimized().error().code, ErrorCode::E605);
+  type->mutable_shape()->add_dim()->set_dim_param("anything");
+  type->mutable_shape()->add_dim()->set_dim_value(3);
+  EXPECT_TRUE(optimized());
+  type->mutable_shape()->mutable_dim(1)->set_dim_value(4);
+  EXPECT_EQ(optimized().error().code, ErrorCode::E605);
+}
+
+TEST_F(OnnxImport, LimitsAreNamed) {
+  relu_model();
+  const std::string bytes = model_.SerializeAsString();
+  for (const LimitDef& def : limit_defs()) {
+    if (def.name != "nodes" && def.name != "rank" && def.name != "inputs" && def.name != "outputs" &&
+        def.name != "string-bytes")
+      continue;
+    Limits limits;
+    limits.*def.value = 0;
+    const auto graph =
+        import_onnx_bytes({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, "", "model", {}, limits);
+    ASSERT_FALSE(graph) << def.name;
+    EXPECT_EQ(graph.error().code, ErrorCode::E608);
+    EXPECT_NE(graph.error().message.find("--limit " + std::string(def.name) + "=N"), std::string::npos)
+        << graph.error().message;
+  }
+}
+
+TEST_F(OnnxImport, FilesBeneathAFolder) {
+  fs::create_directories(folder_ / "model/inner");
+  write("model/inner/w.bin", "data");
+  write("outside.bin", "data");
+  fs::create_symlink("../outside.bin", folder_ / "model/out");
+  fs::create_directory_symlink(folder_, folder_ / "model/up");
+  const int folder = ::open((folder_ / "model").c_str(), O_PATH | O_DIRECTORY);
+  for (const auto how : {onnx_reader::Beneath::kKernel, onnx_reader::Beneath::kComponent}) {
+    const auto opened = onnx_reader::open_beneath(folder, "inner/w.bin", how);
+    ASSERT_TRUE(opened) << opened.error().to_string();
+    ::close(*opened);
+    for (const std::string& bad : {std::string("../outside.bin"), std::string("inner/../../outside.bin"),
+                                   std::string("out"), std::string("up/outside.bin"), std::string("inner/w.bin/x"),
+                                   std::string("/etc/passwd"), std::string(""), std::string("inner/w.bin\0", 12)})
+      EXPECT_EQ(onnx_reader::open_beneath(folder, bad, how).error().code, ErrorCode::E607) << bad;
+  }
+  ::close(folder);
 }
 
 TEST_F(OnnxImport, OlderFormsMeanTheSame) {
@@ -322,10 +422,571 @@ TEST_F(OnnxImport, DamagedModels) {
     if (!graph) continue;
     ++read;
     PassContext context;
-    context.max_folded_bytes = 1 << 16;
+    context.limits.folded_bytes = 1 << 16;
     (void)optimize(*graph, context);
   }
   EXPECT_GT(read, 0);
+}
+
+// --- functions of the model's own
+
+class OnnxFunctions : public OnnxImport {
+ protected:
+  OnnxFunctions() {
+    auto* own = model_.add_opset_import();
+    own->set_domain("own");
+    own->set_version(1);
+  }
+  onnx::FunctionProto* function(const std::string& name, std::vector<std::string> inputs,
+                                std::vector<std::string> outputs, int opset = 17) {
+    auto* f = model_.add_functions();
+    f->set_domain("own");
+    f->set_name(name);
+    for (const auto& input : inputs) f->add_input(input);
+    for (const auto& output : outputs) f->add_output(output);
+    f->add_opset_import()->set_version(opset);
+    return f;
+  }
+  static onnx::NodeProto* in(onnx::FunctionProto* f, const std::string& op, std::vector<std::string> inputs,
+                             std::vector<std::string> outputs, const std::string& domain = "") {
+    auto* n = f->add_node();
+    n->set_op_type(op);
+    n->set_domain(domain);
+    n->set_name("inner_" + op);
+    for (const auto& name : inputs) n->add_input(name);
+    for (const auto& name : outputs) n->add_output(name);
+    return n;
+  }
+  onnx::NodeProto* call(const std::string& name, std::vector<std::string> inputs, std::vector<std::string> outputs) {
+    auto* n = node(name, std::move(inputs), std::move(outputs));
+    n->set_domain("own");
+    n->set_name("call_" + n->output(0));
+    return n;
+  }
+  static void reference(onnx::NodeProto* n, const std::string& name, const std::string& of,
+                        onnx::AttributeProto::AttributeType type = onnx::AttributeProto::FLOAT) {
+    auto* a = n->add_attribute();
+    a->set_name(name);
+    a->set_ref_attr_name(of);
+    a->set_type(type);
+  }
+  template <class Proto>
+  static void number(Proto* attribute, const std::string& name, float value) {
+    attribute->set_name(name);
+    attribute->set_type(onnx::AttributeProto::FLOAT);
+    attribute->set_f(value);
+  }
+  // The first element of an output, of x = [value, value].
+  double first(double value, const std::string& name = "y") {
+    auto graph = import();
+    EXPECT_TRUE(graph) << graph.error().to_string();
+    if (!graph) return NAN;
+    const auto done = optimize(*graph);
+    EXPECT_TRUE(done) << done.error().to_string();
+    const auto out = evaluate(*graph, {{"x", *filled(value, kF32, {2})}}, interpreter_executor());
+    EXPECT_TRUE(out) << out.error().to_string();
+    return out ? out->at(name).at(0) : NAN;
+  }
+  std::string message() {
+    const auto graph = import();
+    return graph ? "" : graph.error().to_string();
+  }
+};
+
+TEST_F(OnnxFunctions, AreInlinedWithTheirAttributes) {
+  input("x", {2});
+  auto* f = function("Leak", {"a"}, {"b"});
+  f->add_attribute("slope");
+  number(f->add_attribute_proto(), "shift", 10);
+  reference(in(f, "LeakyRelu", {"a"}, {"leaked"}), "alpha", "slope");
+  reference(in(f, "Constant", {}, {"c"}), "value_float", "shift");
+  in(f, "Add", {"leaked", "c"}, {"b"});
+  auto* once = call("Leak", {"x"}, {"u"});
+  number(once->add_attribute(), "slope", 0.5f);
+  auto* again = call("Leak", {"u"}, {"y"});  // its slope is the operator's own, 0.01
+  number(again->add_attribute(), "shift", -100);
+  output("y");
+  EXPECT_NEAR(first(-4), 8 - 100, 1e-4);
+  EXPECT_NEAR(first(-40), -0.1 - 100, 1e-4);
+  const auto graph = import();
+  std::set<std::string> origins;
+  for (const Node* node : graph->nodes()) origins.insert(to_text(node->provenance));
+  EXPECT_EQ(origins, (std::set<std::string>{"LeakyRelu call_u/inner_LeakyRelu", "Add call_u/inner_Add",
+                                            "LeakyRelu call_y/inner_LeakyRelu", "Add call_y/inner_Add"}));
+}
+
+// Its names are its own: neither does it see those of the graph around, nor do its own meet those.
+TEST_F(OnnxFunctions, NamesAreTheirOwn) {
+  input("x", {2});
+  auto* f = function("Twice", {"x"}, {"y"});
+  in(f, "Add", {"x", "x"}, {"t"});
+  in(f, "Identity", {"t"}, {"y"});
+  node("Neg", {"x"}, {"t"});
+  call("Twice", {"t"}, {"u"});
+  call("Twice", {"u"}, {"y"});
+  output("y");
+  EXPECT_EQ(first(3), -12);
+  in(f, "Neg", {"u"}, {"v"});
+  EXPECT_NE(message().find("nothing makes the input \"u\""), std::string::npos) << message();
+}
+
+TEST_F(OnnxFunctions, HaveOpsetsOfTheirOwn) {
+  input("x", {2});
+  auto* f = function("Sum", {"a"}, {"b"}, 11);
+  auto* reduce = in(f, "ReduceSum", {"a"}, {"s"});
+  ints_attribute(reduce, "axes", {0});
+  in(f, "Unsqueeze", {"s"}, {"t"});
+  ints_attribute(f->mutable_node(1), "axes", {0, 2});
+  in(f, "Softmax", {"t"}, {"u"});  // of opset 11: [1, 1, 1], from axis 1 on
+  in(f, "Flatten", {"u"}, {"b"});
+  call("Sum", {"x"}, {"y"});
+  output("y");
+  EXPECT_EQ(first(3), 1);
+  f->mutable_opset_import(0)->set_version(kMaxOpset + 1);
+  EXPECT_EQ(error(), ErrorCode::E609);
+}
+
+TEST_F(OnnxFunctions, MayLeaveInputsOut) {
+  input("x", {2});
+  auto* f = function("Bound", {"a", "low", "high"}, {"b"});
+  in(f, "Clip", {"a", "low", "high"}, {"b"});
+  auto* zero = initializer("zero", {});
+  zero->add_float_data(0);
+  call("Bound", {"x", "", "zero"}, {"u"});
+  call("Bound", {"u"}, {"y"});
+  output("y");
+  EXPECT_EQ(first(3), 0);
+  EXPECT_EQ(first(-3), -3);
+}
+
+// A function's branch sees the function's values, also where the call stands in a branch itself.
+TEST_F(OnnxFunctions, InBodiesAndWithBodies) {
+  input("x", {2});
+  auto* f = function("Choose", {"a", "condition"}, {"b"});
+  in(f, "Neg", {"a"}, {"negative"});
+  const auto branch = [](onnx::NodeProto* n, const std::string& name, const std::string& op, const std::string& input,
+                         const std::string& domain = "", const std::string& second = "") {
+    auto* a = n->add_attribute();
+    a->set_name(name);
+    a->set_type(onnx::AttributeProto::GRAPH);
+    a->mutable_g()->set_name(name);
+    auto* inner = a->mutable_g()->add_node();
+    inner->set_op_type(op);
+    inner->set_domain(domain);
+    inner->add_input(input);
+    if (!second.empty()) inner->add_input(second);
+    inner->add_output("result");
+    a->mutable_g()->add_output()->set_name("result");
+  };
+  auto* choice = in(f, "If", {"condition"}, {"b"});
+  branch(choice, "then_branch", "Identity", "negative");
+  branch(choice, "else_branch", "Identity", "a");
+  input("c", {}, TensorProto::BOOL);
+  node("Exp", {"x"}, {"negative"});  // another than the function's
+  auto* outer = node("If", {"c"}, {"y"});
+  branch(outer, "then_branch", "Choose", "x", "own", "c");
+  branch(outer, "else_branch", "Identity", "negative");
+  output("y");
+  auto graph = import();
+  ASSERT_TRUE(graph) << graph.error().to_string();
+  const auto done = optimize(*graph);
+  ASSERT_TRUE(done) << done.error().to_string();
+  for (const bool c : {true, false}) {
+    const auto out =
+        evaluate(*graph, {{"x", *filled(2, kF32, {2})}, {"c", *filled(c, kBool, {})}}, interpreter_executor());
+    ASSERT_TRUE(out) << out.error().to_string();
+    EXPECT_NEAR(out->at("y").at(0), c ? -2 : std::exp(2.0), 1e-5);
+  }
+}
+
+TEST_F(OnnxFunctions, OperatorsOfOnnxAreNone) {
+  input("x", {2});
+  auto* f = function("Relu", {"a"}, {"b"});
+  in(f, "Neg", {"a"}, {"b"});
+  auto* standard = function("Abs", {"a"}, {"b"});
+  standard->set_domain("");
+  in(standard, "Neg", {"a"}, {"b"});
+  call("Relu", {"x"}, {"u"});
+  node("Abs", {"u"}, {"y"});
+  output("y");
+  EXPECT_EQ(first(3), 3);
+  EXPECT_EQ(first(3, "y"), 3);
+  model_.mutable_graph()->mutable_output(0)->set_name("u");
+  EXPECT_EQ(first(3, "u"), -3);
+}
+
+TEST_F(OnnxFunctions, Overloads) {
+  input("x", {2});
+  in(function("Change", {"a"}, {"b"}), "Neg", {"a"}, {"b"});
+  auto* other = function("Change", {"a"}, {"b"});
+  in(other, "Exp", {"a"}, {"b"});
+  EXPECT_EQ(error(), ErrorCode::E605);  // two of one name
+  other->set_overload("exp");
+  call("Change", {"x"}, {"u"});
+  call("Change", {"u"}, {"y"})->set_overload("exp");
+  output("y");
+  EXPECT_NEAR(first(1), std::exp(-1.0), 1e-6);
+}
+
+TEST_F(OnnxFunctions, WrongCallsAreRefused) {
+  input("x", {2});
+  auto* f = function("Same", {"a"}, {"b"});
+  in(f, "Identity", {"a"}, {"b"});
+  auto* c = call("Same", {"x"}, {"y"});
+  output("y");
+  EXPECT_EQ(error(), ErrorCode::kNone);
+  c->add_input("x");
+  EXPECT_EQ(error(), ErrorCode::E605);
+  c->mutable_input()->RemoveLast();
+  number(c->add_attribute(), "unknown", 1);
+  EXPECT_NE(message().find("own.Same has no attribute \"unknown\""), std::string::npos) << message();
+  c->mutable_attribute()->RemoveLast();
+  f->mutable_node(0)->set_op_type("NoSuch");
+  EXPECT_NE(message().find("NoSuch (Same/inner_Identity)"), std::string::npos) << message();
+  f->mutable_node(0)->set_op_type("LeakyRelu");
+  f->add_attribute("slope");
+  auto* a = f->mutable_node(0)->add_attribute();
+  a->set_name("alpha");
+  a->set_ref_attr_name("slope");
+  a->set_type(onnx::AttributeProto::INT);
+  number(c->add_attribute(), "slope", 1);
+  EXPECT_EQ(error(), ErrorCode::E606);  // another type
+  f->mutable_node(0)->mutable_attribute()->Clear();
+  reference(model_.mutable_graph()->add_node(), "alpha", "slope");
+  auto* stray = model_.mutable_graph()->mutable_node(1);
+  stray->set_op_type("LeakyRelu");
+  stray->add_input("x");
+  stray->add_output("z");
+  EXPECT_EQ(error(), ErrorCode::E606);  // no function around
+  f->mutable_output()->Clear();
+  f->add_output("missing");
+  EXPECT_EQ(error(), ErrorCode::E605);
+}
+
+TEST_F(OnnxFunctions, RecursionAndExplosionAreRefused) {
+  input("x", {2});
+  constexpr int kLevels = 30;
+  for (int level = 0; level < kLevels; ++level) {
+    auto* f = function("F" + std::to_string(level), {"a"}, {"b"});
+    const std::string next = level + 1 < kLevels ? "F" + std::to_string(level + 1) : "Neg";
+    in(f, next, {"a"}, {"c"}, level + 1 < kLevels ? "own" : "");
+    in(f, next, {"c"}, {"b"}, level + 1 < kLevels ? "own" : "");
+  }
+  call("F0", {"x"}, {"y"});
+  output("y");
+  EXPECT_EQ(error(), ErrorCode::E608);
+  model_.mutable_functions(kLevels - 1)->mutable_node(0)->set_op_type("F0");
+  model_.mutable_functions(kLevels - 1)->mutable_node(0)->set_domain("own");
+  EXPECT_NE(message().find("own.F0 calls itself"), std::string::npos) << message();
+  model_.clear_functions();
+  for (int level = 99; level >= 0; --level)
+    in(function("F" + std::to_string(level), {"a"}, {"b"}), "F" + std::to_string(level + 1), {"a"}, {"b"}, "own");
+  in(function("F100", {"a"}, {"b"}), "Neg", {"a"}, {"b"});
+  EXPECT_NE(message().find("more than 64 deep"), std::string::npos) << message();
+  // Also where each is met after those that it calls.
+  model_.mutable_graph()->clear_node();
+  for (int level = 99; level >= 0; --level) call("F" + std::to_string(level), {"x"}, {"y" + std::to_string(level)});
+  EXPECT_NE(message().find("more than 64 deep"), std::string::npos) << message();
+}
+
+// --- what tensors a file may have
+
+TEST_F(OnnxImport, SparseTensorsBecomeDense) {
+  input("x", {2, 3});
+  auto* sparse = model_.mutable_graph()->add_sparse_initializer();
+  sparse->add_dims(2);
+  sparse->add_dims(3);
+  auto* values = sparse->mutable_values();
+  values->set_name("w");
+  values->set_data_type(TensorProto::FLOAT);
+  values->add_dims(2);
+  values->add_float_data(5);
+  values->add_float_data(7);
+  auto* indices = sparse->mutable_indices();
+  indices->set_data_type(TensorProto::INT64);
+  indices->add_dims(2);
+  for (const int64_t i : {1, 5}) indices->add_int64_data(i);
+  auto* constant = node("Constant", {}, {"c"});
+  auto* a = constant->add_attribute();
+  a->set_name("sparse_value");
+  a->set_type(onnx::AttributeProto::SPARSE_TENSOR);
+  *a->mutable_sparse_tensor() = *sparse;
+  auto* pairs = a->mutable_sparse_tensor()->mutable_indices();
+  pairs->clear_int64_data();
+  pairs->add_dims(2);
+  for (const int64_t i : {0, 1, 1, 2}) pairs->add_int64_data(i);
+  node("Add", {"x", "w"}, {"s"});
+  node("Add", {"s", "c"}, {"y"});
+  output("y");
+  auto graph = import();
+  ASSERT_TRUE(graph) << graph.error().to_string();
+  ASSERT_TRUE(optimize(*graph));
+  const auto out = evaluate(*graph, {{"x", *filled(1, kF32, {2, 3})}}, interpreter_executor());
+  EXPECT_EQ(to_doubles(out->at("y")), (std::vector<double>{1, 11, 1, 1, 1, 15}));
+
+  indices->set_int64_data(1, 6);
+  EXPECT_EQ(error(), ErrorCode::E606);
+  indices->set_int64_data(1, 1);  // twice
+  EXPECT_EQ(error(), ErrorCode::E606);
+  indices->set_int64_data(1, 5);
+  indices->set_dims(0, 1);
+  EXPECT_EQ(error(), ErrorCode::E606);
+  indices->set_dims(0, 2);
+  sparse->set_dims(0, int64_t{1} << 33);
+  EXPECT_EQ(error(), ErrorCode::E608);
+}
+
+TEST_F(OnnxImport, AttributesOfKindsThatAnOperatorDoesNotTake) {
+  relu_model();
+  auto* n = model_.mutable_graph()->mutable_node(0);
+  n->set_op_type("Gelu");
+  n->set_domain("com.microsoft");
+  auto* a = n->add_attribute();
+  a->set_name("body");
+  a->set_type(onnx::AttributeProto::GRAPH);
+  a->mutable_g()->set_name("g");
+  const auto graph = import();
+  ASSERT_FALSE(graph);
+  EXPECT_EQ(graph.error().code, ErrorCode::E603);
+  EXPECT_NE(graph.error().to_string().find("\"body\" is graph, which com.microsoft.Gelu does not take"),
+            std::string::npos)
+      << graph.error().to_string();
+}
+
+// --- opsets before 7
+
+class EarlyOpsets : public OnnxImport {
+ protected:
+  std::vector<double> result(const std::map<std::string, ConstantTensor>& inputs, int opset) {
+    model_.mutable_opset_import(0)->set_version(opset);
+    auto graph = import();
+    EXPECT_TRUE(graph) << graph.error().to_string();
+    if (!graph) return {};
+    const auto done = optimize(*graph);
+    EXPECT_TRUE(done) << done.error().to_string();
+    const auto out = evaluate(*graph, inputs, interpreter_executor());
+    EXPECT_TRUE(out) << out.error().to_string();
+    return out ? to_doubles(out->begin()->second) : std::vector<double>{};
+  }
+  static ConstantTensor tensor(std::vector<double> values, std::vector<int64_t> shape) {
+    return *to_tensor(values, kF32, std::move(shape));
+  }
+  static void int_attribute(onnx::NodeProto* n, const std::string& name, int64_t value) {
+    auto* a = n->add_attribute();
+    a->set_name(name);
+    a->set_type(onnx::AttributeProto::INT);
+    a->set_i(value);
+  }
+};
+
+TEST_F(EarlyOpsets, BroadcastingAlongAnAxis) {
+  input("x", {2, 3, 2});
+  input("b", {3});
+  auto* add = node("Add", {"x", "b"}, {"y"});
+  int_attribute(add, "broadcast", 1);
+  int_attribute(add, "axis", 1);
+  output("y");
+  EXPECT_EQ(result({{"x", *filled(1, kF32, {2, 3, 2})}, {"b", tensor({10, 20, 30}, {3})}}, 6),
+            (std::vector<double>{11, 11, 21, 21, 31, 31, 11, 11, 21, 21, 31, 31}));
+}
+
+TEST_F(EarlyOpsets, SlopesOfChannels) {
+  input("x", {1, 2, 2});
+  input("slope", {2});
+  node("PRelu", {"x", "slope"}, {"y"});
+  output("y");
+  EXPECT_EQ(result({{"x", *filled(-1, kF32, {1, 2, 2})}, {"slope", tensor({2, 3}, {2})}}, 6),
+            (std::vector<double>{-2, -2, -3, -3}));
+}
+
+TEST_F(EarlyOpsets, TypesByName) {
+  input("x", {2});
+  auto* cast = node("Cast", {"x"}, {"y"});
+  auto* a = cast->add_attribute();
+  a->set_name("to");
+  a->set_type(onnx::AttributeProto::STRING);
+  a->set_s("INT32");
+  output("y");
+  EXPECT_EQ(result({{"x", tensor({1.5, -2.5}, {2})}}, 1), (std::vector<double>{1, -2}));
+  a->set_s("NUMBER");
+  EXPECT_EQ(error(), ErrorCode::E606);
+}
+
+TEST_F(EarlyOpsets, TilesPadsAndScales) {
+  input("x", {1, 1, 1, 2});
+  for (const auto& [name, value] : {std::pair("tiles", 2), std::pair("axis", 3)})
+    initializer(name, {1}, TensorProto::INT64)->add_int64_data(value);
+  node("Tile", {"x", "tiles", "axis"}, {"t"});
+  ints_attribute(node("Pad", {"t"}, {"p"}), "paddings", {0, 0, 0, 1, 0, 0, 0, 0});
+  auto* up = node("Upsample", {"p"}, {"y"});
+  for (const auto& [name, value] : {std::pair("height_scale", 2.0f), std::pair("width_scale", 1.0f)}) {
+    auto* a = up->add_attribute();
+    a->set_name(name);
+    a->set_type(onnx::AttributeProto::FLOAT);
+    a->set_f(value);
+  }
+  output("y");
+  EXPECT_EQ(result({{"x", tensor({1, 2}, {1, 1, 1, 2})}}, 1), (std::vector<double>{0, 1, 2, 1, 2, 0, 1, 2, 1, 2}));
+}
+
+TEST_F(EarlyOpsets, NormalizationOfActivations) {
+  input("x", {2, 2});
+  for (const auto& [name, a, b] : {std::tuple("scale", 2.0f, 4.0f), std::tuple("bias", 1.0f, 0.0f),
+                                   std::tuple("mean", 3.0f, 5.0f), std::tuple("variance", 1.0f, 4.0f)}) {
+    auto* t = initializer(name, {2});
+    t->add_float_data(a);
+    t->add_float_data(b);
+  }
+  auto* norm = node("BatchNormalization", {"x", "scale", "bias", "mean", "variance"}, {"y"});
+  int_attribute(norm, "spatial", 0);
+  int_attribute(norm, "is_test", 1);
+  output("y");
+  const auto y = result({{"x", tensor({3, 5, 4, 7}, {2, 2})}}, 6);
+  const std::vector<double> wanted{1, 0, 3, 4};
+  for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(y.at(i), wanted[i], 1e-4) << i;
+}
+
+// Each output of the training form, of one channel.
+TEST_F(EarlyOpsets, NormalizationThatTrains) {
+  input("x", {4, 1});
+  for (const auto& [name, value] :
+       {std::pair("scale", 1.0f), std::pair("bias", 0.0f), std::pair("mean", 10.0f), std::pair("variance", 2.0f)})
+    initializer(name, {1})->add_float_data(value);
+  node("BatchNormalization", {"x", "scale", "bias", "mean", "variance"}, {"y", "m", "v", "saved_mean", "saved_var"});
+  for (const char* name : {"y", "m", "v", "saved_mean", "saved_var"}) output(name);
+  model_.mutable_opset_import(0)->set_version(9);
+  auto graph = import();
+  ASSERT_TRUE(graph) << graph.error().to_string();
+  ASSERT_TRUE(optimize(*graph));
+  const auto out = evaluate(*graph, {{"x", tensor({1, 3, 1, 3}, {4, 1})}}, interpreter_executor());
+  ASSERT_TRUE(out) << out.error().to_string();
+  EXPECT_NEAR(out->at("y").at(0), -1, 1e-4);
+  EXPECT_NEAR(out->at("m").at(0), 0.9 * 10 + 0.1 * 2, 1e-5);
+  EXPECT_NEAR(out->at("v").at(0), 0.9 * 2 + 0.1 * 1, 1e-5);
+  EXPECT_NEAR(out->at("saved_mean").at(0), 2, 1e-6);
+}
+
+TEST_F(EarlyOpsets, DropoutWithANumericMask) {
+  input("x", {2});
+  node("Dropout", {"x"}, {"unused", "y"});
+  output("y");
+  EXPECT_EQ(result({{"x", tensor({5, 6}, {2})}}, 7), (std::vector<double>{1, 1}));
+}
+
+// --- random numbers
+
+class RandomNodes : public OnnxImport {
+ protected:
+  static void float_attribute(onnx::NodeProto* n, const std::string& name, float value) {
+    auto* a = n->add_attribute();
+    a->set_name(name);
+    a->set_type(onnx::AttributeProto::FLOAT);
+    a->set_f(value);
+  }
+  std::map<std::string, ConstantTensor> call(int64_t number) {
+    auto graph = import();
+    EXPECT_TRUE(graph) << graph.error().to_string();
+    const auto done = optimize(*graph);
+    EXPECT_TRUE(done) << done.error().to_string();
+    std::map<std::string, ConstantTensor> inputs;
+    for (const GraphState& state : graph->states())
+      inputs.emplace(state.input->name, reshaped(int_list(std::vector<int64_t>{number}), {}));
+    auto out = evaluate(*graph, inputs, interpreter_executor());
+    EXPECT_TRUE(out) << out.error().to_string();
+    return *out;
+  }
+  static std::pair<double, double> moments(const ConstantTensor& t) {
+    double sum = 0, squares = 0;
+    for (const double x : to_doubles(t)) sum += x, squares += x * x;
+    const auto n = static_cast<double>(t.n_elems());
+    return {sum / n, squares / n - (sum / n) * (sum / n)};
+  }
+};
+
+TEST_F(RandomNodes, SeedsSayWhatIsDrawn) {
+  for (const char* name : {"a", "b"}) {
+    auto* n = node("RandomUniform", {}, {name});
+    ints_attribute(n, "shape", {64, 64});
+    float_attribute(n, "seed", 3);
+    float_attribute(n, "low", -1);
+    float_attribute(n, "high", 3);
+    output(name);
+  }
+  const auto first = call(0), second = call(1);
+  EXPECT_EQ(first.at("a"), second.at("a"));
+  EXPECT_FALSE(first.at("a") == first.at("b"));  // each node has its own
+  const auto [mean, variance] = moments(first.at("a"));
+  EXPECT_NEAR(mean, 1, 4 * 1.155 / 64);
+  EXPECT_NEAR(variance, 16.0 / 12, 0.06);
+  for (const double x : to_doubles(first.at("a"))) EXPECT_TRUE(x >= -1 && x <= 3);
+  // What the numbers are is part of what a seed means.
+  EXPECT_EQ(first.at("a").at(0), call(0).at("a").at(0));
+}
+
+TEST_F(RandomNodes, NormalNumbersAreNormal) {
+  auto* n = node("RandomNormal", {}, {"y"});
+  ints_attribute(n, "shape", {128, 128});
+  float_attribute(n, "seed", 1);
+  float_attribute(n, "mean", 5);
+  float_attribute(n, "scale", 2);
+  output("y");
+  const auto out = call(0);
+  const auto [mean, variance] = moments(out.at("y"));
+  EXPECT_NEAR(mean, 5, 4 * 2.0 / 128);
+  EXPECT_NEAR(variance, 4, 0.2);
+  int64_t within = 0;
+  for (const double x : to_doubles(out.at("y"))) within += std::abs(x - 5) < 2;
+  EXPECT_NEAR(static_cast<double>(within) / (128 * 128), 0.6827, 0.015);
+}
+
+TEST_F(RandomNodes, WithoutASeedCallsDiffer) {
+  auto* n = node("RandomNormal", {}, {"y"});
+  ints_attribute(n, "shape", {16});
+  output("y");
+  const auto first = call(0), second = call(1);
+  EXPECT_FALSE(first.at("y") == second.at("y"));
+  EXPECT_EQ(first.at("y"), call(0).at("y"));
+  EXPECT_EQ(second.at("random.calls.next").int_at(0), 2);
+}
+
+TEST_F(RandomNodes, ClassesAreDrawnAsOftenAsTheyAreLikely) {
+  auto* logits = initializer("logits", {1, 3});
+  for (const double p : {0.2, 0.5, 0.3}) logits->add_float_data(static_cast<float>(std::log(p) + 4));
+  auto* n = node("Multinomial", {"logits"}, {"y"});
+  float_attribute(n, "seed", 1);
+  auto* a = n->add_attribute();
+  a->set_name("sample_size");
+  a->set_type(onnx::AttributeProto::INT);
+  a->set_i(10000);
+  output("y");
+  std::map<double, int> counts;
+  for (const double x : to_doubles(call(0).at("y"))) ++counts[x];
+  EXPECT_EQ(counts.size(), 3u);
+  EXPECT_NEAR(counts[0], 2000, 160);
+  EXPECT_NEAR(counts[1], 5000, 200);
+  EXPECT_NEAR(counts[2], 3000, 190);
+}
+
+TEST_F(RandomNodes, WithoutASeedInALoopIsRefused) {
+  initializer("limit", {}, TensorProto::INT64)->add_int64_data(2);
+  auto* loop = node("Loop", {"limit", ""}, {"y"});
+  auto* a = loop->add_attribute();
+  a->set_name("body");
+  a->set_type(onnx::AttributeProto::GRAPH);
+  auto* g = a->mutable_g();
+  g->set_name("body");
+  g->add_input()->set_name("i");
+  g->add_input()->set_name("c");
+  auto* inner = g->add_node();
+  inner->set_op_type("RandomUniform");
+  inner->add_output("r");
+  ints_attribute(inner, "shape", {2});
+  g->add_output()->set_name("c");
+  g->add_output()->set_name("r");
+  output("y");
+  EXPECT_EQ(error(), ErrorCode::E603);
+  float_attribute(inner, "seed", 1);
+  EXPECT_EQ(error(), ErrorCode::kNone);
 }
 
 // X.data, X.dims: what stands for the sequence X.

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "graph/limits.h"
 
 namespace fettle::onnx_reader {
 
@@ -20,17 +21,34 @@ struct MappedFile {
 /// E601 the file cannot be opened, is no regular file, or is empty.
 Result<MappedFile> map_file(const std::string& path);
 
+/// How a path beneath a folder is followed.
+enum class Beneath : uint8_t {
+  kKernel,     // by openat2, which also follows symbolic links that stay beneath; else as kComponent
+  kComponent,  // one folder after the other, without symbolic links
+};
+/// Opens the file at `location` beneath `folder`, a handle of it, for reading: a descriptor. Nobody who renames folders
+/// meanwhile can lead it elsewhere.
+/// E607 the location is empty or absolute, has "..", leaves the folder by a symbolic link, or cannot be opened.
+Result<int> open_beneath(int folder, const std::string& location, Beneath how = Beneath::kKernel);
+
 /// External data of one model: files beneath its folder, each mapped once.
 class ExternalFiles {
  public:
-  explicit ExternalFiles(std::string folder) : folder_(std::move(folder)) {}
+  explicit ExternalFiles(std::string folder, const Limits& limits = {}) : folder_(std::move(folder)), limits_(limits) {}
+  ~ExternalFiles();
+  ExternalFiles(const ExternalFiles&) = delete;
+  ExternalFiles& operator=(const ExternalFiles&) = delete;
 
   /// [offset, offset + length) of the file at `location`, relative to the folder; length -1: to its end.
-  /// E607 the location is absolute, leaves the folder (".." or a symbolic link), cannot be read or is too short.
+  /// E607 as open_beneath, or it is no regular file, or too short · E608 the file is too large
   Result<MappedFile> slice(const std::string& location, int64_t offset, int64_t length);
 
  private:
+  Result<MappedFile> map(const std::string& location);
+
   std::string folder_;
+  Limits limits_;
+  int folder_handle_ = -1;
   std::map<std::string, MappedFile> files_;
 };
 

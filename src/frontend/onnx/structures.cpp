@@ -174,7 +174,7 @@ std::optional<Structure> Importer::find_structure(const std::string& name, Scope
 Result<std::vector<Structure>> Importer::find_structures(const NodeProto& node) {
   std::vector<Structure> inputs;
   for (const std::string& name : node.input()) {
-    if (name.empty()) {
+    if (name.empty() || is_left_out(name)) {
       inputs.push_back({kTensorKind, {nullptr}});
       continue;
     }
@@ -203,8 +203,7 @@ Result<> Importer::add_structure_input(const onnx::ValueInfoProto& input) {
   const TypeProto& type = inner_type(input.type());
   const TypeProto::Tensor& elem = *element_of(type);
   FETTLE_TRY(const DType dtype, dtype_of(elem.elem_type(), name));
-  if (elem.has_shape() && elem.shape().dim_size() > kMaxRank)
-    return fail(ErrorCode::E608, fmt::format("a rank above {}", kMaxRank), name);
+  FETTLE_TRY_VOID(check_limit(limits_, &Limits::rank, elem.shape().dim_size(), name));
   const int first = static_cast<int>(scope_->graph.inputs().size());
   Structure made{kind, {}};
   const auto add = [&](std::string_view suffix, DType of, Shape shape) {
@@ -291,7 +290,8 @@ Result<bool> Importer::add_structure_node(const NodeProto& proto) {
   }
   const StructureKind gives{known->gives, false};
   if (proto.output_size() != 1) return fail(ErrorCode::E606, fmt::format("{} has {} outputs", op, proto.output_size()));
-  FETTLE_TRY(Node * made, add_operator(proto, find_op(op), std::move(tensors), tensor_names(proto.output(0), gives)));
+  FETTLE_TRY(Node * made,
+             add_operator(proto, find_op(op), std::move(tensors), tensor_names(output_name(proto, 0), gives)));
   FETTLE_TRY_VOID(define_outputs(proto, made, {gives}));
   return true;
 }
@@ -307,25 +307,25 @@ Result<> Importer::add_optional_node(const NodeProto& proto, const std::vector<S
   const auto flag = [&](bool value) { return scope_->graph.add_constant(name, truth(value)); };
   if (op == "OptionalHasElement") {
     Value* present = !is_given ? flag(false) : inputs[0].kind.is_optional ? inputs[0].tensors[0] : flag(true);
-    return define(name, present, node_label(proto));
+    return define(name, present, label_of(proto));
   }
   if (op == "Optional") {
     if (is_given) {
       if (inputs[0].kind.is_optional) return fail(ErrorCode::E605, "an optional in an optional");
       FETTLE_TRY(Structure made, as_kind(inputs[0], {inputs[0].kind.content, true}, name));
-      return define(name, std::move(made), node_label(proto));
+      return define(name, std::move(made), label_of(proto));
     }
     for (const AttributeProto& a : proto.attribute())
       if (a.name() == "type" && a.has_tp()) {
         FETTLE_TRY(Structure made, absent(a.tp(), name));
-        return define(name, std::move(made), node_label(proto));
+        return define(name, std::move(made), label_of(proto));
       }
     return fail(ErrorCode::E606, "Optional has neither an input nor a type");
   }
   if (!is_given) return fail(ErrorCode::E606, fmt::format("{} has no input", op));
-  if (op == "Identity") return define(name, inputs[0], node_label(proto));
+  if (op == "Identity") return define(name, inputs[0], label_of(proto));
   FETTLE_TRY(Structure element, as_kind(inputs[0], {inputs[0].kind.content, false}, name));
-  return define(name, std::move(element), node_label(proto));
+  return define(name, std::move(element), label_of(proto));
 }
 
 Result<Structure> Importer::absent(const TypeProto& type, const std::string& name) {
@@ -335,7 +335,7 @@ Result<Structure> Importer::absent(const TypeProto& type, const std::string& nam
   const TypeProto::Tensor& elem = *element_of(type);
   FETTLE_TRY(const DType dtype, dtype_of(elem.elem_type(), name));
   const int64_t rank = elem.has_shape() ? elem.shape().dim_size() : 0;
-  if (rank > kMaxRank) return fail(ErrorCode::E608, fmt::format("a rank above {}", kMaxRank), name);
+  FETTLE_TRY_VOID(check_limit(limits_, &Limits::rank, rank, name));
   Structure made{kind, {scope_->graph.add_constant(name + ".present", truth(false))}};
   const auto add = [&](std::string_view suffix, DType of, const std::vector<int64_t>& shape) -> Result<> {
     FETTLE_TRY(ConstantTensor tensor, zeros(of, shape));
@@ -382,7 +382,7 @@ Result<> Importer::add_sequence_map(const NodeProto& node) {
   for (size_t i = 0; i < gives.size(); ++i) {
     FETTLE_TRY_VOID(return_from(bodies[0], i, kTensorKind));
     FETTLE_TRY_VOID(dtype_of(static_cast<int>(dtypes[i]), bodies[0].results[i].first));
-    for (std::string& name : tensor_names(node.output(static_cast<int>(i)), kSequenceKind))
+    for (std::string& name : tensor_names(output_name(node, static_cast<int>(i)), kSequenceKind))
       names.push_back(std::move(name));
   }
   Attrs attrs;

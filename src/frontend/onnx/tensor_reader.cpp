@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "graph/small_types.h"
+#include "graph/strings.h"
 #include "onnx-ml.pb.h"
 
 namespace fettle::onnx_reader {
@@ -62,6 +63,11 @@ Result<ConstantTensor> read_typed_fields(const TensorProto& tensor, DType dtype,
     return [](TensorBuilder& out, const auto& source) { copy_values<T>(out, source); };
   };
   switch (tensor.data_type()) {
+    case TensorProto::STRING:
+      return filled_with(tensor.string_data(), [](TensorBuilder& out, const auto& source) {
+        for (int i = 0; i < source.size(); ++i)
+          out.elems<int64_t>()[static_cast<size_t>(i)] = string_number(source.Get(i));
+      });
     case TensorProto::FLOAT:
       return filled_with(tensor.float_data(), typed(float{}));
     case TensorProto::DOUBLE:
@@ -161,13 +167,62 @@ Result<ConstantTensor> read_tensor(const TensorProto& tensor, const std::shared_
     size_bytes.error().where = tensor.name();
     return fail(std::move(size_bytes.error()));
   }
-  if (tensor.data_location() == TensorProto::EXTERNAL) return read_external(tensor, *dtype, std::move(shape), files);
+  const bool is_external = tensor.data_location() == TensorProto::EXTERNAL, is_raw = tensor.has_raw_data();
+  const bool is_typed = tensor.float_data_size() + tensor.double_data_size() + tensor.int32_data_size() +
+                            tensor.int64_data_size() + tensor.uint64_data_size() + tensor.string_data_size() >
+                        0;
+  if (is_external + is_raw + is_typed > 1)
+    return fail(ErrorCode::E606, "the tensor has its data twice: external, raw or typed", tensor.name());
+  if (dtype->is_string() && (is_external || is_raw))
+    return fail(ErrorCode::E606, "strings stand in string_data, not in raw or external data", tensor.name());
+  if (is_external) return read_external(tensor, *dtype, std::move(shape), files);
   if (!tensor.has_raw_data()) return read_typed_fields(tensor, *dtype, std::move(shape));
   if (static_cast<int64_t>(tensor.raw_data().size()) != *size_bytes) return wrong_length(tensor);
   const auto* raw = reinterpret_cast<const std::byte*>(tensor.raw_data().data());
   if (is_packed(*dtype))
     return unpacked(*dtype, std::move(shape), [raw](int64_t i) { return static_cast<uint8_t>(raw[i]); });
   return ConstantTensor{*dtype, std::move(shape), std::shared_ptr<const std::byte>(owner, raw), *size_bytes};
+}
+
+Result<ConstantTensor> read_sparse_tensor(const onnx::SparseTensorProto& tensor,
+                                          const std::shared_ptr<const void>& owner, ExternalFiles& files) {
+  const std::string& name = tensor.values().name();
+  FETTLE_TRY(const ConstantTensor values, read_tensor(tensor.values(), owner, files));
+  FETTLE_TRY(const ConstantTensor indices, read_tensor(tensor.indices(), owner, files));
+  const std::vector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
+  const auto bad = [&](const std::string& what) { return fail(ErrorCode::E606, "the sparse tensor's " + what, name); };
+  const int64_t count = values.n_elems(), rank = std::ssize(shape);
+  if (values.shape.size() != 1) return bad("values are no list");
+  const bool is_flat = indices.shape == std::vector<int64_t>{count};
+  if (indices.dtype != kI64 || (!is_flat && indices.shape != std::vector<int64_t>{count, rank}))
+    return bad("indices are not one, or one a dim, for each of its values");
+  auto size_bytes = checked_bytes(values.dtype, shape);
+  if (!size_bytes || *size_bytes > kMaxSparseBytes)
+    return fail(ErrorCode::E608, fmt::format("a sparse tensor of more than {} bytes when it is dense", kMaxSparseBytes),
+                name);
+  FETTLE_TRY(TensorBuilder dense, make_tensor(values.dtype, shape));
+  const auto width = static_cast<size_t>(values.dtype.element_bytes());
+  const int64_t n_elems = *size_bytes / static_cast<int64_t>(width);
+  const std::span<const int64_t> places = indices.elems<int64_t>();
+  int64_t before = -1;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t at = 0;
+    if (is_flat) {
+      at = places[static_cast<size_t>(i)];
+    } else {
+      for (int64_t d = 0; d < rank; ++d) {
+        const int64_t index = places[static_cast<size_t>(i * rank + d)], extent = shape[static_cast<size_t>(d)];
+        if (index < 0 || index >= extent) return bad("indices are not within its shape");
+        at = at * extent + index;
+      }
+    }
+    if (at < 0 || at >= n_elems) return bad("indices are not within its shape");
+    if (at <= before) return bad("indices are not in order, or one is stated twice");
+    before = at;
+    std::memcpy(dense.bytes.get() + static_cast<size_t>(at) * width,
+                values.bytes.get() + static_cast<size_t>(i) * width, width);
+  }
+  return std::move(dense).finish();
 }
 
 }  // namespace fettle::onnx_reader

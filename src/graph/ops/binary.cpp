@@ -235,6 +235,10 @@ constexpr OpDef commutative(OpDef op) {
   op.is_commutative = true;
   return op;
 }
+constexpr OpDef taking_strings(OpDef op) {
+  op.takes_strings = always;
+  return op;
+}
 constexpr OpDef many(std::string_view name, Compute compute, Content content = nullptr) {
   return define(kBroadcast, name, {1, kAny}, arithmetic_type, compute,
                 {.content = content, .is_pointwise = true, .is_commutative = true, .is_copy = has_one_input});
@@ -251,7 +255,7 @@ constexpr OpDef defs[] = {
     many("Max", pairwise<plain<max>>, content<known<fettle::max>>),
     many("Sum", pairwise<plain<operator+ >>, content<known<operator+ >>),
     many("Mean", mean),
-    commutative(pair<plain<eq>>("Equal", comparison_type, content<are_equal>)),
+    taking_strings(commutative(pair<plain<eq>>("Equal", comparison_type, content<are_equal>))),
     pair<plain<lt>>("Less", comparison_type, content<exceeds<1>>),
     pair<plain<le>>("LessOrEqual", comparison_type, content<exceeds<0>>),
     pair<plain<gt>>("Greater", comparison_type, content<is_exceeded<1>>),
@@ -263,7 +267,7 @@ constexpr OpDef defs[] = {
     commutative(pair<bits<BinaryOp::kBitOr>>("BitwiseOr", bits_type)),
     commutative(pair<bits<BinaryOp::kBitXor>>("BitwiseXor", bits_type)),
     pair<bit_shift>("BitShift", bits_type),
-    define(kBroadcast, "Where", 3, where_type, where, {.content = where_content, .is_pointwise = true}),
+    taking_strings(define(kBroadcast, "Where", 3, where_type, where, {.content = where_content, .is_pointwise = true})),
 };
 
 }  // namespace

@@ -321,13 +321,19 @@ constexpr OpDef selection(std::string_view name, InputCount inputs, int n_output
   return define(kOpaque, name, inputs, selection_type, nullptr, {.n_outputs = n_outputs});
 }
 
+// Strings are in order as texts.
+bool is_of_strings(const Node& node) { return dtype_of(node, 0).is_string(); }
+std::vector<int64_t> unique_numbers(const Node& node) { return {node.attrs.get_int("sorted", 1)}; }
+constexpr HostRule unique_strings_rule{
+    .function = "fettle_host_string_unique", .applies = is_of_strings, .numbers = unique_numbers};
+
 constexpr OpDef defs[] = {
     selection("NonZero", 1),
     selection("Compress", 2),
     selection("Unique", 1, -1),
     selection("NonMaxSuppression", {2, 5}),
     define(kOpaque, "BoundedNonZero", 1, non_zero_type, non_zero, {.n_outputs = 2}),
-    define(kOpaque, "BoundedUnique", 1, unique_type, unique, {.n_outputs = 4}),
+    define(kOpaque, "BoundedUnique", 1, unique_type, unique, {.n_outputs = 4, .host = &unique_strings_rule}),
     define(kOpaque, "BoundedNonMaxSuppression", {2, 5}, suppression_type, suppression, {.n_outputs = 2}),
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "graph/passes/lowering.h"
+#include "graph/strings.h"
 
 namespace fettle {
 namespace {
@@ -18,9 +19,24 @@ struct Grams {
   std::vector<int64_t> places;
 };
 
+/// What sequences are made of: integers, or strings' numbers, as the input is.
+Result<std::vector<int64_t>> read_pool(const Node& node) {
+  const bool has_strings = node.attrs.has("pool_strings"), is_string = dtype_of(node, 0).is_string();
+  if (has_strings == node.attrs.has("pool_int64s"))
+    return bad_attribute(node, "it has one of pool_int64s and pool_strings");
+  if (has_strings != is_string || !(is_string || dtype_of(node, 0).is_int()))
+    return bad_types(node, fmt::format("its input is of {}, unlike its pool", dtype_of(node, 0).to_string()));
+  if (!has_strings) return node.attrs.get_ints("pool_int64s");
+  const auto* strings = std::get_if<std::vector<std::string>>(node.attrs.find("pool_strings"));
+  if (!strings) return bad_attribute(node, "pool_strings are no strings");
+  std::vector<int64_t> pool;
+  for (const std::string& text : *strings) pool.push_back(string_number(text));
+  return pool;
+}
+
 Result<std::vector<Grams>> read_grams(const Node& node) {
-  if (node.attrs.has("pool_strings")) return fail(ErrorCode::E603, "TfIdfVectorizer of strings", node.name);
-  const auto pool = node.attrs.get_ints("pool_int64s"), counts = node.attrs.get_ints("ngram_counts");
+  FETTLE_TRY(const std::vector<int64_t> pool, read_pool(node));
+  const auto counts = node.attrs.get_ints("ngram_counts");
   const auto places = node.attrs.get_ints("ngram_indexes");
   const int64_t least = node.attrs.get_int("min_gram_length", 1), most = node.attrs.get_int("max_gram_length", 1);
   std::vector<Grams> all;
@@ -57,7 +73,9 @@ Value* occurrences(Lowering& g, Value* x, const Grams& grams, int64_t distance) 
     part.set("ends", dims_attr({max(n_places, 0) + j * distance}));
     part.set("axes", std::vector<int64_t>{1});
     Value* elements = g.unsqueeze(g("Slice", {x}, std::move(part)), {2});
-    Value* is_equal = g("Equal", {elements, g.ints(grams.elements[static_cast<size_t>(j)])});  // [batch, place, gram]
+    ConstantTensor wanted = int_list(grams.elements[static_cast<size_t>(j)]);
+    wanted.dtype = x->dtype();                                                // integers, or strings' numbers
+    Value* is_equal = g("Equal", {elements, g.constant(std::move(wanted))});  // [batch, place, gram]
     found = found ? g("And", {found, is_equal}) : is_equal;
   }
   return g.reduce("ReduceSum", g.cast(found, kF32), {1}, false);
@@ -65,7 +83,6 @@ Value* occurrences(Lowering& g, Value* x, const Grams& grams, int64_t distance) 
 
 Result<std::vector<Value*>> tf_idf(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_rank(node, 0, 1, 2));
-  if (!dtype_of(node, 0).is_int()) return bad_types(node, "its input is not of integers");
   FETTLE_TRY(const std::vector<Grams> all, read_grams(node));
   const std::string mode = node.attrs.get_string("mode", "");
   if (mode != "TF" && mode != "IDF" && mode != "TFIDF") return bad_attribute(node, "mode is " + mode);
@@ -77,7 +94,7 @@ Result<std::vector<Value*>> tf_idf(Lowering& g, const Node& node) {
     width = std::max(width, place + 1);
   }
   const bool is_row = rank_of(node, 0) == 1;
-  Value* x = g.cast(node.inputs[0], kI64);
+  Value* x = dtype_of(node, 0).is_string() ? node.inputs[0] : g.cast(node.inputs[0], kI64);
   if (is_row) x = g.unsqueeze(x, {0});
   const int64_t most_skipped = node.attrs.get_int("max_skip_count", 0);
   if (most_skipped < 0 || most_skipped > kMaxDim) return bad_attribute(node, "max_skip_count is out of range");

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "graph/passes/lowering.h"
 
 namespace fettle {
@@ -21,6 +23,21 @@ Values fast_gelu(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_attributes(node, {}));
   Value* x = node.input(1) ? g("Add", {node.inputs[0], node.inputs[1]}) : node.inputs[0];
   return std::vector{g("Gelu", {x}, {{{"approximate", std::string("tanh")}}})};
+}
+// x + bias + skip
+Values bias_add(Lowering& g, const Node& node) {
+  FETTLE_TRY_VOID(check_attributes(node, {}));
+  return std::vector{g("Add", {g("Add", {node.inputs[0], node.inputs[1]}), node.inputs[2]})};
+}
+// a * gelu(b), where x + bias is [a, b] along the last axis
+Values bias_split_gelu(Lowering& g, const Node& node) {
+  FETTLE_TRY_VOID(check_attributes(node, {}));
+  Value* x = g("Add", {node.inputs[0], node.inputs[1]});
+  const Dim& columns = x->shape().back();
+  if (!columns.is_number() || columns.value() % 2 != 0)
+    return bad_types(node, fmt::format("{} columns are not known to be two halves", columns.to_string()));
+  const int64_t axis = x->rank() - 1, half = columns.value() / 2;
+  return std::vector{g("Mul", {g.slice(x, axis, 0, half), g("Gelu", {g.slice(x, axis, half, 2 * half)})})};
 }
 Values quick_gelu(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_attributes(node, {"alpha"}));
@@ -52,16 +69,17 @@ Result<Value*> activated(Lowering& g, const Node& node, Value* x, const std::vec
 // alpha * A' · B'
 Values fused_matmul(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_attributes(node, {"alpha", "transA", "transB", "transBatchA", "transBatchB"}));
-  for (const char* name : {"transBatchA", "transBatchB"})
-    if (node.attrs.get_int(name, 0) != 0) return bad_attribute(node, fmt::format("{} is not supported", name));
-  const auto operand = [&](size_t i, const char* transposes) {
+  // A batch that is transposed has its first dim behind the others; a vector stays.
+  const auto operand = [&](size_t i, const char* transposes, const char* transposes_batch) {
     Value* x = node.inputs[i];
-    std::vector<int64_t> perm = first_numbers(x->shape().size());
-    if (node.attrs.get_int(transposes, 0) == 0 || perm.size() < 2) return x;  // a vector stays
-    std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
-    return g.transpose(x, std::move(perm));
+    if (x->rank() > 2 && node.attrs.get_int(transposes_batch, 0) != 0) {
+      std::vector<int64_t> perm = first_numbers(x->shape().size());
+      std::rotate(perm.begin(), perm.begin() + 1, perm.end() - 1);
+      x = g.transpose(x, std::move(perm));
+    }
+    return node.attrs.get_int(transposes, 0) != 0 && x->rank() > 1 ? swapped(g, x) : x;
   };
-  Value* y = g("MatMul", {operand(0, "transA"), operand(1, "transB")});
+  Value* y = g("MatMul", {operand(0, "transA", "transBatchA"), operand(1, "transB", "transBatchB")});
   if (node.attrs.get_float("alpha", 1) != 1) y = g("Mul", {y, g.attribute("alpha", 1, y->dtype())});
   return std::vector{y};
 }
@@ -94,6 +112,17 @@ Values fused_conv(Lowering& g, const Node& node) {
   if (node.input(3)) y = g("Add", {y, node.inputs[3]});
   FETTLE_TRY(y, activated(g, node, y, params));
   return std::vector{y};
+}
+
+// Of images and weights whose channels are last.
+Values nhwc_conv(Lowering& g, const Node& node) {
+  FETTLE_TRY_VOID(check_attributes(node, kConv));
+  FETTLE_TRY_VOID(check_rank(node, 0, 3));
+  std::vector<int64_t> to_front = first_numbers(shape_of(node, 0).size()), to_back = to_front;
+  std::rotate(to_front.begin() + 1, to_front.end() - 1, to_front.end());
+  std::rotate(to_back.begin() + 1, to_back.begin() + 2, to_back.end());
+  Value *x = g.transpose(node.inputs[0], to_front), *w = g.transpose(node.inputs[1], to_front);
+  return std::vector{g.transpose(g("Conv", {x, w, node.input(2)}, picked(node, kConv)), to_back)};
 }
 
 // --- normalisation of sums: (output, mean, reciprocal deviation, sum)
@@ -188,6 +217,9 @@ constexpr OpDef defs[] = {
     composite<quick_gelu>("com.microsoft.QuickGelu", 1),
     composite<fused_matmul>("com.microsoft.FusedMatMul", 2),
     composite<fused_gemm>("com.microsoft.FusedGemm", {2, 3}),
+    composite<bias_add>("com.microsoft.BiasAdd", 3),
+    composite<bias_split_gelu>("com.microsoft.BiasSplitGelu", 2),
+    composite<nhwc_conv>("com.microsoft.NhwcConv", {2, 3}),
     composite<fused_conv>("com.microsoft.FusedConv", {2, 4}),
     composite<skip_layer_norm>("com.microsoft.SkipLayerNormalization", {3, 5}, 4),
     composite<skip_simplified_layer_norm>("com.microsoft.SkipSimplifiedLayerNormalization", {3, 4}, 4),

@@ -112,12 +112,6 @@ Values qlinear_where(Lowering& g, const Node& node) {
 
 // --- products
 
-Value* swapped(Lowering& g, Value* x) {
-  std::vector<int64_t> perm = first_numbers(x->shape().size());
-  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
-  return g.transpose(x, std::move(perm));
-}
-
 // The sums of products as numbers: times both scales, of which a list of A's has one a row.
 Value* scaled(Lowering& g, Value* sum, Value* a_scale, Value* b_scale) {
   if (a_scale->rank() == 1 && !(a_scale->shape()[0] == Dim(1))) a_scale = g.unsqueeze(a_scale, {1});
@@ -203,70 +197,34 @@ Values matmul_n_bits(Lowering& g, const Node& node) {
   return std::vector{with_bias(g, g("MatMul", {node.inputs[0], swapped(g, weights)}), node.input(5))};
 }
 
-// --- QAttention
-
-// 0, 1, … as many as the dim has.
-Value* count_up(Lowering& g, Value* x, int64_t axis) {
-  Value* extent = g("Squeeze", {g("Shape", {x}, {{{"start", axis}, {"end", axis + 1}}})});
-  return g("Range", {g.number(0, kI64), extent, g.number(1, kI64)});
-}
-
-// (x [b, s, in], W [in, 3 * n * h], bias, x scale, W scale, mask, x zero, W zero, past [2, b, n, p, h])
-//   → (y, past and new keys and values). What a query must not see has mask_filter_value added to its score.
-Values q_attention(Lowering& g, const Node& node) {
-  FETTLE_TRY_VOID(check_attributes(
-      node, {"num_heads", "unidirectional", "mask_filter_value", "scale", "do_rotary", "past_present_share_buffer"}));
-  for (const char* name : {"do_rotary", "past_present_share_buffer"})
-    if (node.attrs.get_int(name, 0) != 0) return bad_attribute(node, fmt::format("{} is not supported", name));
-  FETTLE_TRY_VOID(check_rank(node, 0, 3, 3));
-  FETTLE_TRY_VOID(check_rank(node, 1, 2, 2));
-  const int64_t heads = node.attrs.get_int("num_heads", 0);
-  const Dim& width = shape_of(node, 1)[1];
-  if (!width.is_number())
-    return not_known(node, "QAttention needs the columns of its weights when the model is compiled");
-  if (heads < 1 || width.value() % (3 * heads) != 0)
-    return bad_attribute(node, fmt::format("{} columns of weights in {} heads", width.value(), heads));
-  const int64_t size = width.value() / (3 * heads);
-  Value* sum = g("MatMulInteger", {node.inputs[0], node.inputs[1], node.input(6), node.input(7)});
-  Value* all = g("Add", {scaled(g, sum, node.inputs[3], node.inputs[4]), node.inputs[2]});
-  const DType dtype = all->dtype();
-  const Dim batch = shape_of(node, 0)[0], steps = shape_of(node, 0)[1];
-  all = g.transpose(g.reshape(all, {batch, steps, 3, heads, size}), {2, 0, 3, 1, 4});
-  const auto part = [&](Value* x, int64_t k) {
-    return g("Squeeze", {g.slice(x, 0, k, k + 1)}, {{{"axes", std::vector<int64_t>{0}}}});
-  };
-  Value *q = part(all, 0), *present = g.slice(all, 0, 1, 3), *past = node.input(8);
-  if (past) {
-    FETTLE_TRY_VOID(check_rank(node, 8, 5, 5));
-    present = g("Concat", {past, present}, {{{"axis", int64_t{3}}}});
+// (data, indices, scales, zero points): rows of what blocks along an axis were quantised to. Rows are taken first.
+Values gather_block_quantized(Lowering& g, const Node& node) {
+  FETTLE_TRY_VOID(check_attributes(node, {"bits", "block_size", "gather_axis", "quantize_axis"}));
+  Value *data = node.inputs[0], *indices = node.inputs[1], *scales = node.inputs[2], *zeros = node.input(3);
+  const int64_t rank = data->rank(), bits = node.attrs.get_int("bits", 4);
+  FETTLE_TRY(const int64_t taken, positive_axis(node, node.attrs.get_int("gather_axis", 0), rank));
+  FETTLE_TRY(int64_t axis, positive_axis(node, node.attrs.get_int("quantize_axis", 1), rank));
+  if (taken == axis) return bad_attribute(node, "the axis that is gathered is that of the blocks");
+  const DType dtype = data->dtype();
+  const bool is_packed = dtype == kU8;
+  if (dtype.is_small_float()) return bad_types(node, "small floats are not supported");
+  if (is_packed && bits != 2 && bits != 4 && bits != 8) return bad_attribute(node, fmt::format("{} bits", bits));
+  const auto rows = [&](Value* x) { return g("Gather", {x, indices}, {{{"axis", taken}}}); };
+  data = rows(data);
+  scales = rows(scales);
+  if (zeros) zeros = rows(zeros);
+  if (taken < axis) axis += indices->rank() - 1;
+  if (is_packed) {  // along the last axis, zero points too
+    const Shape& shape = data->shape();
+    const Dim count = shape.back() * (8 / bits), blocks = scales->shape().back();
+    if (!count.is_number() || !blocks.is_number()) return not_known(node, "the columns must be known");
+    data = unpacked(g, data, bits, count);
+    zeros = zeros ? unpacked(g, zeros, bits, blocks)
+                  : g("Expand", {g.number(static_cast<double>(int64_t{1} << (bits - 1)), kU8)},
+                      {{{"shape", dims_attr(scales->shape())}}});
   }
-  Value *k = part(present, 0), *v = part(present, 1);
-  const double scale = node.attrs.get_float("scale", 0);
-  Value* factor = g.number(scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(size)), dtype);
-  Value* scores = g("Mul", {g("MatMul", {q, swapped(g, k)}), factor});
-  Value *hidden = g.attribute("mask_filter_value", -10000, dtype), *seen = g.number(0, dtype);
-  if (Value* mask = node.input(5)) {
-    if (mask->rank() == 1) {  // so many keys are seen
-      FETTLE_TRY_VOID(common_dim(node, mask->shape()[0], batch, "lengths"));
-      Value* lengths = g.unsqueeze(g.cast(mask, kI64), {1, 2, 3});
-      scores = g("Add", {scores, g("Where", {g("Less", {count_up(g, k, 2), lengths}), seen, hidden})});
-    } else if (mask->rank() == 2) {  // 1 of each that is
-      Value* is_seen = g("Greater", {g.unsqueeze(mask, {1, 2}), g.number(0, mask->dtype())});
-      scores = g("Add", {scores, g("Where", {is_seen, seen, hidden})});
-    } else {
-      return bad_types(node, fmt::format("a mask of {} dims is not supported", mask->rank()));
-    }
-  }
-  if (node.attrs.get_int("unidirectional", 0) != 0) {
-    Value* query = g.unsqueeze(count_up(g, q, 2), {1});
-    if (past)
-      query = g("Add", {query, g("Squeeze", {g("Shape", {past}, {{{"start", int64_t{3}}, {"end", int64_t{4}}}})})});
-    Value* is_later = g("Less", {query, count_up(g, k, 2)});
-    scores = g("Add", {scores, g("Where", {is_later, hidden, seen})});
-  }
-  Value* y = g("MatMul", {g("Softmax", {scores}, {{{"axis", int64_t{-1}}}}), v});
-  y = g.reshape(g.transpose(y, {0, 2, 1, 3}), {batch, steps, heads * size});
-  return std::vector{y, present};
+  const Attrs blocks{{{"axis", axis}, {"block_size", node.attrs.get_int("block_size", 128)}}};
+  return std::vector{g("DequantizeLinear", {data, scales, zeros}, blocks)};
 }
 
 constexpr OpDef defs[] = {
@@ -284,7 +242,7 @@ constexpr OpDef defs[] = {
     composite<matmul_integer_to_float>("com.microsoft.MatMulIntegerToFloat", {4, 7}),
     composite<dynamic_quantize_matmul>("com.microsoft.DynamicQuantizeMatMul", {3, 5}),
     composite<matmul_n_bits>("com.microsoft.MatMulNBits", {3, 6}),
-    composite<q_attention>("com.microsoft.QAttention", {5, 9}, 2),
+    composite<gather_block_quantized>("com.microsoft.GatherBlockQuantized", {3, 4}),
 };
 
 }  // namespace

@@ -165,10 +165,13 @@ Tensors max_unpool(const Node& node, std::span<const te::Tensor> in) {
       nullptr, tensor_name(node)));
 }
 
+// Updates take the place of what was there, and are not added to it.
+bool replaces(const Node& node) { return node.attrs.get_string("reduction", "none") == "none"; }
+
 constexpr ParamInput output_shape_param[] = {{2, "output_shape", kDims}};
 constexpr OpDef defs[] = {
-    define(kOpaque, "ScatterElements", 3, scatter_elements_type, scatter_elements),
-    define(kOpaque, "ScatterND", 3, scatter_nd_type, scatter_nd),
+    define(kOpaque, "ScatterElements", 3, scatter_elements_type, scatter_elements, {.takes_strings = replaces}),
+    define(kOpaque, "ScatterND", 3, scatter_nd_type, scatter_nd, {.takes_strings = replaces}),
     define(kOpaque, "MaxUnpool", {2, 3}, max_unpool_type, max_unpool, {.params = output_shape_param}),
 };
 

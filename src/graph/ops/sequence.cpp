@@ -9,6 +9,7 @@
 #include "graph/control.h"
 #include "graph/ops/sequence.h"
 #include "graph/passes/lowering.h"
+#include "graph/strings.h"
 
 namespace fettle {
 namespace {
@@ -475,8 +476,11 @@ Result<Values> optional_get(Lowering& g, const Node& node) {
 Result<Value*> keys_attribute(Lowering& g, const Node& node, std::string_view ints, std::string_view strings) {
   if (node.attrs.has(ints) == node.attrs.has(strings))
     return bad_attribute(node, fmt::format("it must have one of {} and {}", ints, strings));
-  if (node.attrs.has(strings)) return fail(ErrorCode::E603, fmt::format("{} of strings", node.op->name), node.name);
-  return g.ints(node.attrs.get_ints(ints));
+  if (node.attrs.has(ints)) return g.ints(node.attrs.get_ints(ints));
+  const auto* texts = std::get_if<std::vector<std::string>>(node.attrs.find(strings));
+  if (!texts) return bad_attribute(node, fmt::format("{} are no strings", strings));
+  FETTLE_TRY(ConstantTensor keys, string_tensor(*texts, {std::ssize(*texts)}));
+  return g.constant(std::move(keys));
 }
 
 // (x: [n, k]): n maps of k keys; a list is one
@@ -510,15 +514,19 @@ Result<Values> cast_map(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_map(node));
   const std::string to = node.attrs.get_string("cast_to", "TO_FLOAT"),
                     form = node.attrs.get_string("map_form", "DENSE");
-  if (to != "TO_FLOAT" && to != "TO_INT64") return fail(ErrorCode::E603, "CastMap with cast_to " + to, node.name);
+  if (to != "TO_FLOAT" && to != "TO_INT64" && to != "TO_STRING")
+    return fail(ErrorCode::E603, "CastMap with cast_to " + to, node.name);
   if (form != "DENSE" && form != "SPARSE") return bad_attribute(node, "map_form is " + form);
-  Value *keys = node.inputs[0], *values = g.cast(node.inputs[1], to == "TO_FLOAT" ? kF32 : kI64);
+  Value *keys = node.inputs[0], *values = g.cast(node.inputs[1], to == "TO_FLOAT"   ? kF32
+                                                                 : to == "TO_INT64" ? kI64
+                                                                                    : kString);
   if (keys->dtype() != kI64) return bad_types(node, fmt::format("its keys are of {}", keys->dtype().to_string()));
   if (form == "DENSE") {
     const std::vector<Value*> sorted =
         g.many("TopK", {keys, g("Shape", {keys})}, {{"axis", int64_t{0}}, {"largest", int64_t{0}}}, 2);
     return Values{g.unsqueeze(g("Gather", {values, sorted[1]}), {0})};
   }
+  if (values->dtype().is_string()) return fail(ErrorCode::E603, "a sparse CastMap of strings", node.name);
   const int64_t most = node.attrs.get_int("max_map", 1);
   if (most < 1 || most > kMaxDim) return bad_attribute(node, fmt::format("max_map is {}", most));
   Value* places = g.unsqueeze(g.iota(most), {1});

@@ -82,6 +82,8 @@ Types squeeze_type(const Node& node) {
     for (size_t d = 0; d < in.size(); ++d) {
       if (in[d] == Dim(1))
         axes.push_back(static_cast<int64_t>(d));
+      else if (may_equal(in[d], 1) && is_signed_by_data(in[d]))  // no range can be stated of it
+        note_not_negative(node, in[d] - 2, "extents beyond 1, which a Squeeze without axes keeps");
       else if (may_equal(in[d], 1))
         return not_known(node,
                          fmt::format("Squeeze without axes: dim {} of {} must be fixed, or never 1", d, to_string(in)));
@@ -250,9 +252,9 @@ constexpr OpDef defs[] = {
            {.content = same_content, .work = kMoves, .is_pointwise = true, .view = &reshape_view, .is_copy = always}),
     define(kElementwise, "Dropout", 1, dropout_type, dropout,
            {.n_outputs = 2, .work = kMoves, .is_copy = dropout_copies}),
-    define(kOpaque, "Shape", 1, shape_type, shape_compute, {.content = shape_content}),
+    define(kOpaque, "Shape", 1, shape_type, shape_compute, {.content = shape_content, .takes_strings = always}),
     define(kOpaque, "SizeList", 0, size_list_type, size_list, {.content = size_list_content}),
-    define(kOpaque, "Size", 1, size_type, size_compute, {.content = size_content}),
+    define(kOpaque, "Size", 1, size_type, size_compute, {.content = size_content, .takes_strings = always}),
 };
 
 }  // namespace

@@ -96,7 +96,8 @@ Result<Values> momentum_of_mode(Lowering& g, const Node& node) {
   return each_tensor<momentum, 3>(g, node);
 }
 
-// (x, scale, bias, mean, variance) → (y, running mean, running variance): y is of the batch's own mean and variance.
+// (x, scale, bias, mean, variance) → (y, running mean, running variance, mean, variance): y is of the batch's own mean and
+// variance, which opsets before 14 give beside.
 Result<Values> batch_normalization(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_rank(node, 0, 2));
   const Arithmetic a{g, dtype_of(node, 0)};
@@ -114,14 +115,14 @@ Result<Values> batch_normalization(Lowering& g, const Node& node) {
   const auto running = [&](size_t input, Value* own) {
     return g("Add", {a.times(kept, node.inputs[input]), a.times(1 - kept, g.cast(own, dtype_of(node, input)))});
   };
-  return Values{y, running(3, mean), running(4, variance)};
+  return Values{y, running(3, mean), running(4, variance), mean, variance};
 }
 
 constexpr OpDef defs[] = {
     composite<each_tensor<adagrad, 3>>("ai.onnx.preview.training.Adagrad", {3, kAny}, -1),
     composite<each_tensor<adam, 4>>("ai.onnx.preview.training.Adam", {3, kAny}, -1),
     composite<momentum_of_mode>("ai.onnx.preview.training.Momentum", {3, kAny}, -1),
-    composite<batch_normalization>("TrainingBatchNormalization", 5, 3),  // Fettle's own
+    composite<batch_normalization>("TrainingBatchNormalization", 5, 5),  // Fettle's own
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 // Elementwise functions of one tensor: arithmetic, roots, exponentials, rounding, logic, casts.
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "graph/op_util.h"
@@ -119,6 +121,22 @@ Result<DType> data_type(const Node& node, int64_t code) {
   return fail(ErrorCode::E603, "Cast to element type " + std::to_string(code), node.name);
 }
 
+// Strings are read and written by a host function.
+bool touches_strings(const Node& node) {
+  const bool to_string =
+      node.inputs.size() > 1 ? dtype_of(node, 1).is_string() : element_type(node.attrs.get_int("to", 0)) == kString;
+  return to_string || dtype_of(node, 0).is_string();
+}
+constexpr HostRule string_cast_rule{.function = "fettle_host_string_cast", .applies = touches_strings};
+Result<> check_string_cast(const Node& node, DType from, DType to) {
+  if (!from.is_string() && !to.is_string()) return {};
+  for (const DType dtype : {from, to})
+    if (is_small(dtype))
+      return bad_types(node,
+                       fmt::format("strings and {} do not cast into each other; go by f32 or i32", dtype.to_string()));
+  return {};
+}
+
 Result<> check_rounding(const Node& node) {
   const std::string mode = node.attrs.get_string("round_mode", "up");
   if (mode != "up" && mode != "down" && mode != "nearest") return bad_attribute(node, "round_mode is " + mode);
@@ -127,6 +145,7 @@ Result<> check_rounding(const Node& node) {
 Types cast_type(const Node& node) {
   FETTLE_TRY(const DType to, data_type(node, node.attrs.get_int("to", 0)));
   FETTLE_TRY_VOID(check_rounding(node));
+  FETTLE_TRY_VOID(check_string_cast(node, dtype_of(node, 0), to));
   return one_type(to, shape_of(node, 0));
 }
 Types bit_cast_type(const Node& node) {
@@ -149,6 +168,7 @@ Expr bit_cast(const Node& node, const Expr& x) {
 }
 Types cast_like_type(const Node& node) {
   FETTLE_TRY_VOID(check_rounding(node));
+  FETTLE_TRY_VOID(check_string_cast(node, dtype_of(node, 0), dtype_of(node, 1)));
   return one_type(dtype_of(node, 1), shape_of(node, 0));
 }
 
@@ -205,10 +225,15 @@ constexpr OpDef defs[] = {
     unary<is_nan>("IsNaN", bool_type),
     unary<is_inf>("IsInf", bool_type),
     define(kElementwise, "Cast", 1, cast_type, of_element<convert>,
-           {.content = cast_content, .work = kConverts, .is_pointwise = true, .is_copy = always}),
+           {.content = cast_content,
+            .work = kConverts,
+            .host = &string_cast_rule,
+            .is_pointwise = true,
+            .is_copy = always}),
     define(kElementwise, "BitCast", 1, bit_cast_type, of_element<bit_cast>,
            {.work = kConverts, .is_pointwise = true, .is_copy = always}),
-    define(kElementwise, "CastLike", 2, cast_like_type, of_element<convert>, {.work = kConverts, .is_copy = always}),
+    define(kElementwise, "CastLike", 2, cast_like_type, of_element<convert>,
+           {.work = kConverts, .host = &string_cast_rule, .is_copy = always}),
 };
 
 }  // namespace

@@ -13,10 +13,20 @@ namespace fettle::passes {
 namespace {
 // Products and reductions over more than this many pairs of elements are left to the compiled model.
 constexpr int64_t kMaxPairs = int64_t{1} << 31;
+// Of static tensors.
+int64_t bytes_of(const std::vector<Value*>& values) {
+  int64_t bytes = 0;
+  for (const Value* value : values)
+    if (value)
+      bytes += value->is_constant() ? value->constant->size_bytes
+                                    : checked_bytes(value->dtype(), value->extents()).value_or(kMaxTensorBytes);
+  return bytes;
+}
+
 }  // namespace
 
 bool can_fold(const Node& node, int64_t max_bytes) {
-  if (!node.op->compute) return false;
+  if (!node.op->compute && !is_host(node)) return false;
   int64_t in_bytes = 0, out_bytes = 0, largest = 0;
   for (const Value* input : node.inputs) {
     if (!input) continue;
@@ -46,14 +56,22 @@ Result<bool> fold_node(Graph& graph, Node* node, const PassContext& context) {
     Value* output = node->outputs[i];
     graph.replace_uses(output, graph.add_constant(output->name, std::move((*results)[i])));
   }
+  const std::vector<Value*> read = node->inputs;
   graph.erase(node);
+  // Chains over large constants hold one of them at a time.
+  for (Value* input : read)
+    if (input && graph.use_count(input) == 0) input->constant.reset();
   return true;
 }
 
 Result<> fold_constants(Graph& graph, const PassContext& context) {
+  int64_t grown_bytes = 0;
   for (Node* node : std::vector<Node*>(graph.nodes())) {
-    if (node->erased || !can_fold(*node, context.max_folded_bytes)) continue;
-    FETTLE_TRY_VOID(fold_node(graph, node, context));
+    if (node->erased || !can_fold(*node, context.limits.folded_bytes)) continue;
+    const int64_t more = bytes_of(node->outputs) - bytes_of(node->inputs);
+    if (more > 0 && grown_bytes + more > context.limits.folded_total_bytes) continue;
+    FETTLE_TRY(const bool folded, fold_node(graph, node, context));
+    if (folded) grown_bytes += std::max<int64_t>(0, more);
   }
   return {};
 }

@@ -5,7 +5,7 @@
 
 namespace fettle::passes {
 
-/// True where every input is constant and the outputs take at most max(the inputs', context.max_folded_bytes) bytes.
+/// True where every input is constant and the outputs take at most max(the inputs', context.limits.folded_bytes) bytes.
 bool can_fold(const Node& node, int64_t max_bytes);
 
 /// Computes the node, replaces its outputs by constants of their names and erases it. Nodes that cannot be run (an

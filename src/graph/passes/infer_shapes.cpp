@@ -63,7 +63,7 @@ std::optional<AttrValue> as_attribute(const ConstantTensor& data, ParamInput::Ki
     case Kind::kFloats:
       return AttrValue(to_doubles(data));
     case Kind::kFloat:
-      if (data.dtype.is_small_float()) return std::nullopt;  // programs have codes, no numbers
+      if (data.dtype.is_small_float() || data.dtype.is_string()) return std::nullopt;  // a code is no number
       if (data.n_elems() != 1 || (data.dtype.is_int() && std::abs(data.at(0)) >= kExact)) return std::nullopt;
       return AttrValue(data.at(0));
     case Kind::kTensor:
@@ -503,15 +503,20 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
     settle_late_sizes(graph, node);
   }
   if (is_size_definition(*node)) node->inputs[0]->content = dims_of_attr(*node, kDefinesKey);
+  FETTLE_TRY_VOID(check_strings(*node));
   FETTLE_TRY(auto types, node->op->infer(*node));
   if (types.size() < node->outputs.size())
     return fail(ErrorCode::E606, fmt::format("{} has {} outputs", node->op->name, node->outputs.size()), node->name);
   for (size_t i = 0; i < node->outputs.size(); ++i) {
+    FETTLE_TRY_VOID(
+        check_limit(context.limits, &Limits::rank, static_cast<int64_t>(types[i].shape.size()), node->name));
     if (const auto shape = static_shape(types[i].shape)) {
       if (auto bytes = checked_bytes(types[i].dtype, *shape); !bytes) {
         bytes.error().where = node->name;
         return fail(std::move(bytes.error()));
       }
+      FETTLE_TRY_VOID(
+          check_limit(context.limits, &Limits::elements, element_count(types[i].shape).value(), node->name));
     }
     node->outputs[i]->type = std::move(types[i]);
     for (const Dim& dim : node->outputs[i]->shape()) ops::note_not_negative(*node, dim, "an extent");
@@ -539,11 +544,40 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
   return {};
 }
 
+// Whether a type can be what the model's file says of it.
+bool may_be(const TensorType& type, const TensorType& declared) {
+  if (type.dtype != declared.dtype || type.shape.size() != declared.shape.size()) return false;
+  for (size_t d = 0; d < type.shape.size(); ++d) {
+    const Dim &dim = type.shape[d], &wanted = declared.shape[d];
+    if (wanted.is_number() && (wanted.value() < dim.min() || wanted.value() > dim.max())) return false;
+  }
+  return true;
+}
+
+Result<> check_declared(const Graph& graph) {
+  const auto check = [](const Value& value) -> Result<> {
+    if (!value.declared || !value.type || may_be(*value.type, *value.declared)) return {};
+    return fail(ErrorCode::E605,
+                fmt::format("the file declares it as {}, and it is {}: correct the file, or leave that out",
+                            value.declared->to_string(), value.type->to_string()),
+                value.name);
+  };
+  for (const Node* node : graph.nodes())
+    for (const Value* output : node->outputs) FETTLE_TRY_VOID(check(*output));
+  for (const GraphOutput& output : graph.outputs()) FETTLE_TRY_VOID(check(*output.value));
+  return {};
+}
+
 }  // namespace
 
 Result<> infer_shapes(Graph& graph, const PassContext& context) {
   const ops::SizeCheckScope checks(graph);
-  return with_rank_choices(graph, [&] { return infer_graph(graph, context); });
+  FETTLE_TRY_VOID(with_rank_choices(graph, [&] { return infer_graph(graph, context); }));
+  Result<> as_declared;
+  for_each_graph(graph, [&](Graph& g) {
+    if (as_declared) as_declared = check_declared(g);
+  });
+  return as_declared;
 }
 
 }  // namespace fettle::passes

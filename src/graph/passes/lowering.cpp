@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/evaluate.h"
 #include "graph/late_sizes.h"
 #include "graph/op_registry.h"
 #include "graph/passes/fold_node.h"
@@ -49,6 +50,24 @@ Value* Lowering::slice(Value* x, int64_t axis, Dim start, Dim end) {
 Value* Lowering::reduce(std::string_view op, Value* x, std::vector<int64_t> axes, bool keep_dims) {
   if (axes.empty()) return x;
   return (*this)(op, {x}, {{{"axes", std::move(axes)}, {"keepdims", int64_t{keep_dims}}}});
+}
+
+std::vector<Dim> Lowering::sizes_of(Value* value, int64_t min, int64_t max) {
+  if (!status_) return {min};
+  // What a host function makes of constants is known before the node is folded.
+  const Node& maker = *value->producer;
+  const auto is_constant = [](const Value* input) { return !input || input->is_constant(); };
+  if (!ops::content_of(*value) && is_host(maker) && std::ranges::all_of(maker.inputs, is_constant)) {
+    std::vector<ConstantTensor> inputs;
+    for (const Value* input : maker.inputs)
+      if (input) inputs.push_back(*input->constant);
+    if (const auto results = evaluate_node(maker, inputs, interpreter_executor())) {
+      const std::vector<int64_t> known = to_ints((*results)[static_cast<size_t>(value->producer_output)]);
+      value->content = std::vector<Dim>(known.begin(), known.end());
+    }
+  }
+  make_sizes(value, min, max);
+  return status_ ? *ops::content_of(*value) : std::vector<Dim>(1, min);
 }
 
 Value* Lowering::size(const Dim& dim) {
@@ -127,6 +146,31 @@ bool lacks_content(const Node& node) {
     if (!input || input->is_constant() || (param.kind != Kind::kInts && param.kind != Kind::kInt)) return false;
     return !input->content || !std::ranges::all_of(*input->content, [](const Dim& dim) { return dim.is_number(); });
   });
+}
+
+Value* swapped(Lowering& g, Value* x) {
+  std::vector<int64_t> perm = ops::first_numbers(x->shape().size());
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  return g.transpose(x, std::move(perm));
+}
+
+Value* count_up(Lowering& g, Value* x, int64_t axis) {
+  Value* extent = g("Squeeze", {g("Shape", {x}, {{{"start", axis}, {"end", axis + 1}}})});
+  return g("Range", {g.number(0, kI64), extent, g.number(1, kI64)});
+}
+
+Result<Value*> repeated_heads(Lowering& g, const Node& node, Value* x, const Dim& heads) {
+  const Shape shape = x->shape();
+  const Dim& own = shape[1];
+  if (own == heads) return x;
+  if (own.max() < 1 || (own.is_number() && !ops::may_divide(own.value(), heads)))
+    return ops::bad_types(
+        node, fmt::format("{} heads of queries do not share {} of keys", heads.to_string(), own.to_string()));
+  const Dim group = floordiv(heads, own);
+  ops::note_equal(node, group * own, heads, "heads of queries in groups");
+  const Shape repeated{shape[0], own, group, shape[2], shape[3]};
+  return g.reshape(g("Expand", {g.unsqueeze(x, {2})}, {{{"shape", dims_attr(repeated)}}}),
+                   {shape[0], heads, shape[2], shape[3]});
 }
 
 Result<std::vector<Node*>> lower_node(Graph& graph, Node* node, Expansion expansion) {

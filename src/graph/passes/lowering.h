@@ -53,6 +53,8 @@ class Lowering {
   Value* reshape_by_data(Value* x, Value* shape);
   /// A call where the truth value does not hold fails, for this reason. E605 where it is known not to hold.
   void require(Value* truth, std::string reason);
+  /// make_sizes, and what the integers are: numbers, where they are known.
+  std::vector<Dim> sizes_of(Value* value, int64_t min, int64_t max);
 
   /// Adds nodes that are not typed: what comes of them must be given its type before it is used.
   NodeBuilder& nodes() { return nodes_; }
@@ -90,6 +92,14 @@ Quantized dynamically_quantized(Lowering& g, Value* x);
 
 /// Whether integers that a parameter needs come to be known while the model runs. Sizes may stand for those of kDims.
 bool lacks_content(const Node& node);
+
+// Of what attention is made of.
+/// x with its last two axes in the other order.
+Value* swapped(Lowering& g, Value* x);
+/// 0, 1, … as many as x's extent along the axis.
+Value* count_up(Lowering& g, Value* x, int64_t axis);
+/// [b, n, s, w], each of whose heads is there for `heads` / n of another tensor's, as [b, heads, s, w]. E605.
+Result<Value*> repeated_heads(Lowering& g, const Node& node, Value* x, const Dim& heads);
 
 /// OpDef::lower of an expansion.
 Result<std::vector<Node*>> lower_node(Graph& graph, Node* node, Expansion expansion);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "graph/late_sizes.h"
+#include "graph/passes/optional_passes.h"
 #include "graph/passes/passes.h"
 
 namespace fettle {
@@ -40,12 +41,17 @@ std::span<const GraphPass> graph_passes() {
   return list;
 }
 
+PassNames optional_passes() {
+  PassNames names;
+  for (const GraphPass& pass : graph_passes())
+    if (!pass.is_needed) names.emplace(pass.name);
+  return names;
+}
+
 namespace {
 
 Result<> check_left_out(const PassNames& without) {
-  PassNames optional;
-  for (const GraphPass& pass : graph_passes())
-    if (!pass.is_needed) optional.emplace(pass.name);
+  const PassNames optional = optional_passes();
   for (const std::string& name : without)
     if (!optional.contains(name))
       return fail(ErrorCode::E709,
@@ -136,7 +142,11 @@ Result<> refine_sizes(Graph& graph, const OpenSizes& sizes) {
                   fmt::format("no size in {} to {} is a multiple of {}", facts.min.value_or(dim.min()),
                               facts.max.value_or(dim.max()), divisor),
                   name);
-    const Dim narrow = Dim::symbol(name, least, most, divisor, facts.typical.value_or(dim.typical()));
+    if (!std::ranges::is_sorted(facts.points, std::ranges::less_equal()))
+      return fail(ErrorCode::E709, "the values that kernels are made for must rise", name);
+    const Dim narrow =
+        Dim::symbol(name, least, most, divisor, facts.points.empty() ? dim.typical() : facts.points.back());
+    if (facts.points.size() > 1 && least < most) graph.add_size_classes({narrow, facts.points});
     refined.emplace(name, least == most ? Dim(least) : narrow);
   }
   for (Value* input : graph.inputs())

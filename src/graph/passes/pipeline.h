@@ -12,6 +12,7 @@
 
 #include "graph/evaluate.h"
 #include "graph/graph.h"
+#include "graph/limits.h"
 
 namespace fettle {
 
@@ -19,10 +20,10 @@ using PassNames = std::set<std::string, std::less<>>;
 using GraphObserver = std::function<void(std::string_view pass, const Graph& graph)>;
 
 struct PassContext {
+  /// What a model may ask for. What is too much to be computed while compiling is left to the compiled model.
+  Limits limits = {};
   /// Runs what constant folding meets.
-  Executor run = interpreter_executor();
-  /// Constants larger than this are not made by folding operators that enlarge (Expand, Tile, ConstantOfShape).
-  int64_t max_folded_bytes = int64_t{64} << 20;
+  Executor run = interpreter_executor(Limits().folded_steps);
   /// Told of what each pass has left.
   GraphObserver after = {};
   /// Passes that are left out.
@@ -54,7 +55,8 @@ Result<> optimize(Graph& graph, const PassContext& context = {});
 /// What is known of a size that a model leaves open; what is not said stays as it is.
 struct SizeFacts {
   std::optional<int64_t> min, max, divisor;
-  std::optional<int64_t> typical;  // for which kernels are made, and tuned
+  /// Values, ascending, for which kernels are made, and tuned (SizeClasses); none: what is typical.
+  std::vector<int64_t> points = {};
 };
 /// By the names of sizes: "batch", or "x.0" where the model has none for axis 0 of x.
 using OpenSizes = std::map<std::string, SizeFacts>;

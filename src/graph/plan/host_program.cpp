@@ -137,7 +137,13 @@ class HostWriter {
       args.push_back(address_of(buffer_of(address), {offset_of(address)}));
     args.push_back(int64_t{call.number});
     for (const Dim& size : call.sizes) args.push_back(value_of(size));
-    return call_func(call.kernel, std::move(args));
+    Stmt made = call_func(call.kernel, args);
+    for (size_t i = call.classes.size(); i-- > 0;) {
+      const HostClass& of = call.classes[i];
+      const Expr is_of = le(value_of(call.sizes[static_cast<size_t>(of.size)]), Expr(of.most));
+      made = if_then(is_of, call_func(of.kernel, args), std::move(made));
+    }
+    return made;
   }
 
   Stmt reach(const HostStep& step) {

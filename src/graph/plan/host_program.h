@@ -21,11 +21,19 @@ struct HostAddress {
   std::vector<std::pair<int, Dim>> steps = {};
 };
 
+/// Another kernel, where one of the integers is at most this.
+struct HostClass {
+  int size = 0;
+  int64_t most = 0;
+  std::string kernel;
+};
+
 struct HostCall {
   int number = 0;      // by which a profiler knows it
   std::string kernel;  // symbol
   std::vector<HostAddress> buffers;
-  std::vector<Dim> sizes;  // one an integer parameter of the kernel
+  std::vector<Dim> sizes;               // one an integer parameter of the kernel
+  std::vector<HostClass> classes = {};  // the first that holds
 };
 
 /// An integer in memory, or a number.
@@ -61,6 +69,8 @@ struct HostInterface {
 /// A Func over byte buffers: inputs, outputs, states, the arena, constants, as rt/abi.h has them. It is annotated
 /// `host`; a call's first integer is its number, by which a profiler knows it; the kernel's own follow.
 ///   call k_1f0c(&x[0], &arena[4096], &constant0[0], 0)
+/// Of a kernel with classes of sizes, the first whose bound holds is called:
+///   if (t9 <= 4) call k_30c2(…, 1, t9) else call k_77ab(…, 1, t9)
 /// What depends on the sizes of inputs is an integer parameter, an entry of `table`, which is the next buffer, too:
 ///   call k_77ab(&x[0], &arena[t6], 1, t9)
 /// Sizes that a run tells are handed to the run-time system, which fills the entries of a stage and gives its arena,

@@ -234,7 +234,8 @@ class Partitioner {
     const auto may_join = [&](const Group& group) {
       const Value& made = *group.nodes.back()->output();
       return !group.may_be_view && !group.is_row && !group.is_concatenation &&
-             std::ranges::all_of(group.nodes, [](const Node* node) { return node->op->is_pointwise; }) &&
+             std::ranges::all_of(group.nodes,
+                                 [](const Node* node) { return node->op->is_pointwise && !is_host(*node); }) &&
              (element_count(made.shape()) * made.dtype().element_bytes()).typical() <= kMostJoinedBytes;
     };
     for (size_t b = 1; b < groups.size(); ++b) {

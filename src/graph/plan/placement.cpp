@@ -16,7 +16,8 @@ class Placer {
       : graph_(graph), groups_(groups), views_(views), may_lie_in_(may_lie_in) {
     for (const GraphOutput& output : graph.outputs()) outputs_.insert(output.value);
     for (const Group& group : groups)
-      if (!group.may_be_view && !group.is_row && !group.is_concatenation && group.anchor->bodies.empty())
+      if (!group.may_be_view && !group.is_row && !group.is_concatenation && group.anchor->bodies.empty() &&
+          !is_host(*group.anchor))
         for (const Value* output : group.outputs) made_.insert(output);
   }
 

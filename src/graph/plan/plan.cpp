@@ -16,6 +16,7 @@
 #include "graph/op_util.h"
 #include "graph/plan/memory.h"
 #include "graph/plan/placement.h"
+#include "graph/plan/size_classes.h"
 #include "graph/plan/workload.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
@@ -149,6 +150,8 @@ class Planner {
         FETTLE_TRY_VOID(loop(*group.anchor));
       else if (is_size_definition(*group.anchor))
         define(*group.anchor);
+      else if (is_host(*group.anchor))
+        call_host(*group.anchor);
       else
         FETTLE_TRY_VOID(compute(group));
     }
@@ -338,6 +341,30 @@ class Planner {
     const int stage = add_stage(std::move(sizes));
     plan_.stages.back().reason = node.attrs.get_string(kReasonKey, "");
     steps_->push_back(reach(stage, std::move(read)));
+  }
+
+  /// A value as host functions read it.
+  Operand dense_operand(const Value& value) {
+    if (value.is_constant() || is_row_major(value.shape(), views_.at(&value).strides)) return operand(value);
+    const int storage = add_storage(Storage::Kind::kArena, value);
+    copy_to(value, value.name, storage, view_origins_[&value]);
+    return {storage, 0};
+  }
+
+  void call_host(const Node& node) {
+    PlannedHostCall call{.function = node.op->host->function, .integers = host_integers(node)};
+    call.name = places_ ? fmt::format("{}/{}", places_->name, node.name) : node.name;
+    call.name += ": " + std::string(node.op->name);
+    for (const Value* input : node.inputs)
+      if (input) call.operands.push_back(dense_operand(*input));
+    call.n_inputs = call.operands.size();
+    for (const Value* output : node.outputs)
+      call.operands.push_back(views_.contains(output) ? operand(*output) : Operand{storage_of(*output), 0});
+    for (const Value* input : node.inputs)
+      if (input) call.provenance.merge(view_origins_[input]);
+    call.provenance.merge(node.provenance);
+    steps_->push_back({.kind = PlanStep::Kind::kHost, .call = static_cast<int>(plan_.host_calls.size())});
+    plan_.host_calls.push_back(std::move(call));
   }
 
   /// What must hold where a body runs is looked at when it does.
@@ -684,8 +711,8 @@ class Planner {
     call.sizes = program.sizes;
     call.name = fmt::format("{}: {}", group.anchor->name, group.name());
     call.anchor = group.anchor;
-    for (const Value* input : group.inputs) merge_provenance(call.provenance, view_origins_[input]);
-    for (const Node* node : group.nodes) merge_provenance(call.provenance, node->provenance);
+    for (const Value* input : group.inputs) call.provenance.merge(view_origins_[input]);
+    for (const Node* node : group.nodes) call.provenance.merge(node->provenance);
     for (const Value* value : program.params) call.operands.push_back(operand(*value));
     add_call(std::move(call));
     return {};
@@ -699,7 +726,7 @@ class Planner {
     for (size_t i = 0; i < made->size(); ++i) {
       views_[node.outputs[i]] = (*made)[i];
       view_origins_[node.outputs[i]] = view_origins_[node.input(0)];
-      merge_provenance(view_origins_[node.outputs[i]], node.provenance);
+      view_origins_[node.outputs[i]].merge(node.provenance);
     }
     return true;
   }
@@ -903,7 +930,11 @@ bool copies_to_itself(const Plan& plan, const PlannedCall& call) {
   return from != to && plan.storages[static_cast<size_t>(from)].in_place_of == to;
 }
 
-Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) { return Planner(graph, options).run(); }
+Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) {
+  FETTLE_TRY(Plan plan, Planner(graph, options).run());
+  FETTLE_TRY_VOID(add_size_classes(plan, graph));
+  return plan;
+}
 
 double plan_seconds(const Plan& plan, int threads, KernelCosts& costs) {
   double seconds = 0;
@@ -1010,6 +1041,8 @@ class Lives {
         for (const Operand& operand : plan_.calls[static_cast<size_t>(step.call)].operands) use(operand.storage);
         step_of_call_[static_cast<size_t>(step.call)] = next_;
       }
+      if (step.kind == PlanStep::Kind::kHost)
+        for (const Operand& operand : plan_.host_calls[static_cast<size_t>(step.call)].operands) use(operand.storage);
       ++next_;
       if (step.kind == PlanStep::Kind::kLoop) {
         for (int storage : step.kept) use(storage);
@@ -1097,6 +1130,9 @@ class Carries {
   bool mentions(const PlanStep& step, int storage) const {
     if (step.kind == PlanStep::Kind::kCall)
       return std::ranges::any_of(call_of(step).operands, [&](const Operand& o) { return is(o, storage); });
+    if (step.kind == PlanStep::Kind::kHost)
+      return std::ranges::any_of(plan_.host_calls[static_cast<size_t>(step.call)].operands,
+                                 [&](const Operand& o) { return is(o, storage); });
     const auto inside = [&](const PlanStep& inner) { return mentions(inner, storage); };
     return is(step.condition, storage) || is(step.limit_at, storage) || std::ranges::any_of(step.body, inside) ||
            std::ranges::any_of(step.otherwise, inside) ||
@@ -1211,6 +1247,13 @@ void add_steps(std::string& text, const Plan& plan, const std::vector<PlanStep>&
       text += '\n';
       continue;
     }
+    if (step.kind == PlanStep::Kind::kHost) {
+      const PlannedHostCall& call = plan.host_calls[static_cast<size_t>(step.call)];
+      text += fmt::format("{}{}  {}", indent, call.name, call.function);
+      for (const Operand& operand : call.operands) text += "  " + operand_text(plan, operand);
+      text += '\n';
+      continue;
+    }
     if (step.kind == PlanStep::Kind::kSizes) {
       text += fmt::format("{}stage {}:", indent, step.stage);
       const std::vector<Dim>& sizes = plan.stages[static_cast<size_t>(step.stage) - 1].sizes;
@@ -1249,6 +1292,11 @@ std::string to_text(const Plan& plan) {
     if (storage.kind == Storage::Kind::kArena) separate = separate + storage.size_bytes;
   }
   add_steps(text, plan, plan.steps, "");
+  size_t task = plan.workloads.size();
+  for (size_t w = 0; w < plan.workloads.size(); ++w)
+    for (const SizeClass& of : plan.workloads[w].classes)
+      text += fmt::format("task {} where {} <= {}: task {}\n", w,
+                          plan.workloads[w].func->int_params[static_cast<size_t>(of.param)].var->name, of.most, task++);
   text += fmt::format(
       "{} calls of {} workloads, {} views, {} in place; arena {} bytes ({} without reuse), constants {} bytes\n",
       plan.calls.size(), plan.workloads.size(), plan.views, plan.in_place, plan.arena_bytes.to_string(),

@@ -43,11 +43,21 @@ struct Storage {
   int in_place_of = -1;  // kArena: it is this storage, whose content nobody needs any more when it is written
 };
 
+/// A kernel of its own for some sizes.
+struct SizeClass {
+  Func func;  // the workload's, with the class's range and typical values
+  Digest hash;
+  int param = 0;  // which integer parameter decides
+  int64_t most = 0;
+};
+
 /// A piece of work that may occur many times in a model, and in many models.
 struct PlannedWorkload {
   Func func;      // canonical; its integer parameters are sizes
   Digest hash;    // canonical_hash(func)
   int count = 0;  // calls in this plan
+  std::vector<SizeClass> classes =
+      {};  // the first whose `most` is no less than the parameter; else the workload itself
 };
 
 /// Where an argument of a kernel begins.
@@ -64,6 +74,16 @@ struct PlannedCall {
   std::vector<Dim> sizes;         // one an integer parameter
   Provenance provenance;          // the model's nodes that it does the work of, or through whose views it reads
   const Node* anchor = nullptr;   // of the group that it computes; null for a copy
+};
+
+/// A call of a host function (rt/host.h). Its operands lie densely, row-major.
+struct PlannedHostCall {
+  std::string name;
+  const char* function = nullptr;
+  std::vector<Operand> operands;
+  size_t n_inputs = 0;        // how many of them are read; the others are written
+  std::vector<Dim> integers;  // that it is given
+  Provenance provenance;
 };
 
 /// "conv1: Conv_Relu, from Conv conv1, Relu relu1"
@@ -88,9 +108,9 @@ struct SizeStage {
 
 /// What the host program does, one after the other: a call, sizes that are read, or control flow around more steps.
 struct PlanStep {
-  enum class Kind : uint8_t { kCall, kBranch, kLoop, kSizes };
+  enum class Kind : uint8_t { kCall, kHost, kBranch, kLoop, kSizes };
   Kind kind = Kind::kCall;
-  int call = -1;                     // kCall: index into Plan::calls
+  int call = -1;                     // kCall: index into Plan::calls; kHost: into Plan::host_calls
   int stage = 0;                     // kSizes: all that depends on this stage is computed anew
   std::vector<PlannedInteger> read;  // kSizes: one for each of the stage's sizes
   Operand condition;                 // a truth value; kLoop: read before each iteration, or storage -1
@@ -116,7 +136,8 @@ struct Plan {
   std::vector<int> fused;  // as in PlanOptions
   std::vector<Storage> storages;
   std::vector<PlannedWorkload> workloads;
-  std::vector<PlannedCall> calls;  // in the order in which steps mention them, each once
+  std::vector<PlannedCall> calls;           // in the order in which steps mention them, each once
+  std::vector<PlannedHostCall> host_calls;  // likewise
   std::vector<PlanStep> steps;
   int n_loops = 0;
   Dim arena_bytes = 0;

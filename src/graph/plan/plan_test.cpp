@@ -290,6 +290,34 @@ TEST(Plan, AStepWritesItsNewRowsOnly) {
           << length << " " << rows;
 }
 
+// Of a product over N * 4 rows, and what reduces nothing.
+TEST(Plan, KernelsForClassesOfSizes) {
+  GraphMaker m;
+  const Dim n = Dim::symbol("N", 1, 4096, 1, 64);
+  Value* x = m.graph.add_input("x", {kF32, {n, 4, 32}});
+  Value* y = m.node("MatMul", {x, m.constant("w", {32, 16})});
+  m.graph.add_output("y", m.node("Sigmoid", {m.node("Transpose", {y}, with_ints("perm", {1, 0, 2}))}));
+  m.graph.add_size_classes({n, {1, 9, 64}});
+  const Plan plan = planned(m);
+  size_t classes = 0;
+  for (const PlannedWorkload& workload : plan.workloads) {
+    classes += workload.classes.size();
+    if (workload.classes.empty()) continue;
+    ASSERT_EQ(workload.classes.size(), 2u);
+    const SizeClass &one = workload.classes[0], &nine = workload.classes[1];
+    const int64_t scale = workload.func->int_params[0].typical / 64;  // the parameter is N, or the rows
+    EXPECT_EQ(one.most, 3 * scale);
+    EXPECT_EQ(nine.most, 24 * scale);
+    EXPECT_EQ(nine.func->int_params[0].min, one.most + 1);
+    EXPECT_EQ(nine.func->int_params[0].max, nine.most);
+    EXPECT_EQ(nine.func->int_params[0].typical, 9 * scale);
+    EXPECT_NE(one.hash, nine.hash);
+    EXPECT_EQ(workload.func->int_params[0].max, 4096 * scale);
+  }
+  EXPECT_EQ(classes, 2u);
+  EXPECT_NE(to_text(plan).find(" <= "), std::string::npos);
+}
+
 /// Says what it is told of workloads by the first dimension of their first parameter.
 class FakeCosts : public KernelCosts {
  public:

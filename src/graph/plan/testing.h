@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/plan/plan.h"
+#include "graph/strings.h"
 #include "ir/interpret.h"
 
 namespace fettle {
@@ -152,6 +153,7 @@ class PlanRunner {
         const PlannedCall& call = plan_.calls[static_cast<size_t>(step.call)];
         if (!copies_to_itself(plan_, call)) run(call);
       }
+      if (step.kind == PlanStep::Kind::kHost) run(plan_.host_calls[static_cast<size_t>(step.call)]);
       if (step.kind == PlanStep::Kind::kBranch) run(is_true(step.condition) ? step.body : step.otherwise);
       if (step.kind != PlanStep::Kind::kLoop) continue;
       int64_t& counter = counters_[static_cast<size_t>(step.loop)];
@@ -170,6 +172,15 @@ class PlanRunner {
     for (const Dim& size : call.sizes) ints.push_back(number(size));
     const auto done = interpret(plan_.workloads[static_cast<size_t>(call.workload)].func, args, ints);
     EXPECT_TRUE(done) << call.name << ": " << (done ? "" : done.error().to_string());
+  }
+
+  void run(const PlannedHostCall& call) {
+    std::vector<void*> buffers;
+    for (const Operand& operand : call.operands) buffers.push_back(address_of(operand));
+    std::vector<int64_t> integers;
+    for (const Dim& dim : call.integers) integers.push_back(number(dim));
+    const auto done = run_host_function(call.function, buffers, integers, call.name);
+    EXPECT_TRUE(done) << (done ? "" : done.error().to_string());
   }
 
   const Graph& graph_;

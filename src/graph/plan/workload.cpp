@@ -97,7 +97,8 @@ Result<GroupProgram> group_program(const Group& group, const std::vector<std::pa
   std::vector<Value*> kept;
   for (size_t i = 0; i < program.params.size(); ++i) {
     const Value* value = program.params[i];
-    const bool is_number = value->is_constant() && !value->dtype().is_small_float();  // its code is no number
+    // A code is no number, nor is a string's: an artefact has others.
+    const bool is_number = value->is_constant() && !value->dtype().is_small_float() && !value->dtype().is_string();
     if (is_number && value->constant->n_elems() == 1 && is_round_number(value->constant->at(0)))
       scalars[func->params[i].buffer.get()] = value->constant->at(0);
     else

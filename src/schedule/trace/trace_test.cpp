@@ -156,6 +156,7 @@ TEST(TraceText, ErrorsNameTheLine) {
   for (const Case& c : {
            Case{"b0 = get_block(name=\"C\")\nl1 = get_lops(block=b0)", ErrorCode::E224},  // no such primitive
            Case{"\nb0 = get_block(nam=\"C\")", ErrorCode::E224},                          // no such argument
+           Case{"\nb0 = get_block(name=\"C\", name=\"B\")", ErrorCode::E224},             // twice
            Case{"\nb0 = get_block(name=3)", ErrorCode::E224},                             // of another type
            Case{"\nb0 = get_block(name=\"C\"", ErrorCode::E224},                          // no end
            Case{"\nb0 = get_block(name=\"C)", ErrorCode::E224},                           // no end of the text

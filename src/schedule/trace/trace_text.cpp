@@ -1,6 +1,7 @@
 // The text form of traces: one step a line, results named by kind and a running number.
 
 #include <fmt/format.h>
+#include <algorithm>
 
 #include <charconv>
 #include <cmath>
@@ -300,6 +301,8 @@ Result<ParsedTrace> parse_trace(std::string_view text) {
       do {
         if (!parser.identifier(arg_names.emplace_back()) || !parser.eat('='))
           return refuse(ErrorCode::E224, "an argument is written name=value");
+        if (std::ranges::count(arg_names, arg_names.back()) > 1)
+          return refuse(ErrorCode::E224, "the argument \"" + arg_names.back() + "\" is given twice");
         std::string undefined;
         if (!parser.value(values.emplace_back(), undefined)) {
           if (!undefined.empty()) return refuse(ErrorCode::E225, "nothing before defines " + undefined);

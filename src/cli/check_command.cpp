@@ -1,0 +1,170 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <set>
+
+#include "cli/command.h"
+#include "driver/check_model.h"
+
+namespace fettle::cli {
+namespace {
+
+struct Options {
+  std::string model;
+  int threads = 0;
+  InputShapes shapes;
+  OpenSizes sizes;
+  ModelStates states;
+  bool json = false;
+};
+
+nlohmann::json named_types(const std::vector<std::pair<std::string, std::string>>& tensors) {
+  return json_list(
+      tensors, [](const auto& tensor) -> nlohmann::json { return {{"name", tensor.first}, {"type", tensor.second}}; });
+}
+
+// Sizes that the inputs leave open, each once.
+std::vector<Dim> open_sizes(const Graph& graph) {
+  std::vector<Dim> sizes;
+  std::set<std::string> seen;
+  for (const Value* input : graph.inputs())
+    for (const Dim& dim : input->shape())
+      dim.for_each_symbol([&](const Dim& size) {
+        if (seen.emplace(size.symbol_name()).second) sizes.push_back(size);
+      });
+  return sizes;
+}
+
+nlohmann::json reason_json(const Diagnostic& reason) {
+  const ErrorInfo& info = error_info(reason.code);
+  return {{"code", info.name},
+          {"meaning", info.meaning},
+          {"message", reason.message},
+          {"where", reason.where},
+          {"remedy", info.remedy}};
+}
+
+std::string counts_text(const std::map<std::string, int64_t>& counts) {
+  std::vector<std::pair<int64_t, std::string>> sorted;
+  for (const auto& [name, count] : counts) sorted.emplace_back(-count, name);
+  std::ranges::sort(sorted);
+  std::string text;
+  for (const auto& [count, name] : sorted) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, -count);
+  return text;
+}
+
+std::string count_text(const SizedCount& count) {
+  return count.is_number() ? count.to_string()
+                           : fmt::format("{}; {:.0f} at usual sizes", count.to_string(), count.typical());
+}
+
+std::string opsets_text(const ModelSurvey& survey) {
+  std::string text;
+  for (const auto& [domain, version] : survey.opsets)
+    text += fmt::format(", opset {}{}", version, domain.empty() ? "" : " of " + domain);
+  return text;
+}
+
+void add_plan(Report& report, const ModelCheck& check) {
+  const PlannedModel& planned = *check.planned;
+  const Graph& graph = *planned.graph;
+  nlohmann::json &inputs = report.json["inputs"] = nlohmann::json::array(),
+                 &outputs = report.json["outputs"] = nlohmann::json::array();
+  for (const Value* input : graph.inputs()) {
+    inputs.push_back({{"name", input->name}, {"type", input->type->to_string()}});
+    report.text += fmt::format("input      {} {}\n", input->name, input->type->to_string());
+  }
+  for (const GraphOutput& output : graph.outputs()) {
+    outputs.push_back({{"name", output.name}, {"type", output.value->type->to_string()}});
+    report.text += fmt::format("output     {} {}\n", output.name, output.value->type->to_string());
+  }
+  for (const GraphState& state : graph.states()) {
+    const std::string& present = graph.outputs()[static_cast<size_t>(state.output)].name;
+    report.json["states"].push_back({{"input", state.input->name}, {"output", present}});
+    report.text += fmt::format("state      {} is what the call before left in {}\n", state.input->name, present);
+  }
+  for (const Dim& size : open_sizes(graph)) {
+    const std::string most = size.max() >= kMaxDim ? "" : std::to_string(size.max());
+    report.json["sizes"].push_back({{"name", size.symbol_name()},
+                                    {"min", size.min()},
+                                    {"max", most.empty() ? nlohmann::json() : nlohmann::json(size.max())},
+                                    {"multiple", size.divisor()},
+                                    {"usual", size.typical()}});
+    report.text += fmt::format("size       {}: {}..{}{}, usually {}\n", size.symbol_name(), size.min(), most,
+                               size.divisor() > 1 ? fmt::format(":{}", size.divisor()) : "", size.typical());
+  }
+  report.json["operations"] = {{"count", check.work.operations.to_string()},
+                               {"usual", check.work.operations.typical()}};
+  report.json["moved_bytes"] = {{"count", check.work.bytes.to_string()}, {"usual", check.work.bytes.typical()}};
+  report.json["kernels"] = planned.plan.calls.size();
+  report.json["arena_bytes"] = planned.arena_bytes();
+  report.json["constant_bytes"] = planned.constants.stored_bytes();
+  report.text +=
+      fmt::format("operations {}\nbytes      {}\n", count_text(check.work.operations), count_text(check.work.bytes));
+  report.text += fmt::format("memory     {} bytes of constants, {} bytes to work with; {} kernels\n",
+                             planned.constants.stored_bytes(), planned.arena_bytes(), planned.plan.calls.size());
+}
+
+Result<Report> check(const Options& options) {
+  FETTLE_TRY(const ModelCheck check, check_model(options.model, {.threads = options.threads,
+                                                                 .shapes = options.shapes,
+                                                                 .database = {},
+                                                                 .warn = {},
+                                                                 .sizes = options.sizes,
+                                                                 .states = options.states}));
+  const ModelSurvey& survey = check.survey;
+  const bool compiles = check.planned.has_value();
+  Report report;
+  report.status = compiles ? kDone : kCouldNot;
+  report.json = {{"file", options.model},
+                 {"valid", check.is_valid()},
+                 {"compiles", compiles},
+                 {"ir_version", survey.ir_version},
+                 {"producer", survey.producer},
+                 {"opsets", json_list(survey.opsets,
+                                      [](const auto& opset) -> nlohmann::json {
+                                        return {{"domain", opset.first}, {"version", opset.second}};
+                                      })},
+                 {"operators", survey.operators},
+                 {"parameters", survey.parameters},
+                 {"parameter_bytes", survey.parameter_bytes},
+                 {"parameter_types", survey.parameter_types},
+                 {"inputs", named_types(survey.inputs)},
+                 {"outputs", named_types(survey.outputs)},
+                 {"states", nlohmann::json::array()},
+                 {"sizes", nlohmann::json::array()},
+                 {"reasons", json_list(check.reasons, reason_json)},
+                 {"more_reasons", check.is_cut_short}};
+  report.text = fmt::format("{}: {}, {}\n", options.model, check.is_valid() ? "valid" : "not valid",
+                            compiles ? "compiles" : "does not compile");
+  report.text += fmt::format("format     IR {}{}{}\n", survey.ir_version, opsets_text(survey),
+                             survey.producer.empty() ? "" : ", by " + survey.producer);
+  report.text += fmt::format("operators  {}\n", counts_text(survey.operators));
+  report.text += fmt::format("parameters {}, {} bytes{}\n", survey.parameters, survey.parameter_bytes,
+                             survey.parameters == 0 ? "" : ": " + counts_text(survey.parameter_types));
+  if (compiles) {
+    add_plan(report, check);
+  } else {
+    for (const auto& [name, type] : survey.inputs) report.text += fmt::format("input      {} {}\n", name, type);
+    for (const auto& [name, type] : survey.outputs) report.text += fmt::format("output     {} {}\n", name, type);
+    for (const Diagnostic& reason : check.reasons) report.text += fmt::format("reason     {}\n", reason.to_string());
+    if (check.is_cut_short) report.text += "reason     … and there may be more\n";
+  }
+  return report;
+}
+
+}  // namespace
+
+Command add_check_command(App& app) {
+  auto options = std::make_shared<Options>();
+  App* made = add_subcommand(app, "check", "Say whether a model compiles, every reason if not, and what there is in it",
+                             "fettle check model.onnx --shape x=1,3,224,224", &options->json);
+  made->add_option("model", options->model, "an ONNX file")->required()->type_name("MODEL.onnx");
+  add_threads(made, &options->threads);
+  add_shapes(made, &options->shapes);
+  add_sizes(made, &options->sizes);
+  add_states(made, &options->states);
+  return {made, [options] { return check(*options); }, &options->json};
+}
+
+}  // namespace fettle::cli
