@@ -68,6 +68,11 @@ class Backend(unittest.TestCase):
             backend.prepare(made, "CUDA")
         self.assertEqual(raised.exception.code, "E709")
 
+    def test_a_declared_rank_with_names_in_it_is_not_held_against_a_model(self):
+        made = model([node("Neg", ["x"], ["y"])], [value("x", FLOAT, ["N", 1, 3])], [value("y", FLOAT, [1, "length"])])
+        x = random(4, 1, 3)
+        numpy.testing.assert_array_equal(backend.prepare(made).run([x]).y, -x)
+
     def test_too_many_inputs(self):
         made = backend.prepare(model([node("Neg", ["x"], ["y"])], [value("x", INT, [2])], [value("y", INT, [2])]))
         with self.assertRaises(fettle.Error) as raised:

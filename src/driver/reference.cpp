@@ -21,7 +21,7 @@ namespace {
 using Contents = std::vector<std::optional<ConstantTensor>>;  // none: an input that is left out
 
 Diagnostic too_much(const Node& node, double operations) {
-  return {ErrorCode::E604, fmt::format("{:.0f} operations are too many to be interpreted", operations), node.name};
+  return {ErrorCode::E608, fmt::format("{:.0f} operations are too many to be interpreted", operations), node.name};
 }
 
 class Interpretation {
@@ -111,9 +111,15 @@ class Interpretation {
     return outputs;
   }
 
-  // A graph of the node alone, whose inputs are constants.
   Result<std::vector<ConstantTensor>> compute_alone(const Node& node, const Contents& given) {
+    auto made = compute_alone(node, given, /*known=*/false);
+    return made || made.error().code != ErrorCode::E604 ? std::move(made) : compute_alone(node, given, /*known=*/true);
+  }
+
+  // A graph of the node alone. Its inputs are constants where they may say what is computed; or all of them.
+  Result<std::vector<ConstantTensor>> compute_alone(const Node& node, const Contents& given, bool known) {
     Graph alone("alone");
+    std::map<std::string, ConstantTensor> contents;
     std::vector<Value*> inputs;
     std::map<const Value*, Value*> made;
     for (size_t i = 0; i < given.size(); ++i) {
@@ -125,7 +131,12 @@ class Interpretation {
       if (!value) {
         const bool is_exact = node.inputs[i]->is_constant() || node.op->work == ElementWork::kMoves;
         FETTLE_TRY(ConstantTensor data, is_exact ? Result<ConstantTensor>(*given[i]) : with_noise(*given[i]));
-        value = alone.add_constant(node.inputs[i]->name, std::move(data));
+        if (known || node.inputs[i]->is_constant() || !data.dtype.is_float()) {
+          value = alone.add_constant(node.inputs[i]->name, std::move(data));
+        } else {
+          value = alone.add_input(node.inputs[i]->name, {data.dtype, Shape(data.shape.begin(), data.shape.end())});
+          contents.emplace(value->name, std::move(data));
+        }
       }
       inputs.push_back(value);
     }
@@ -137,10 +148,10 @@ class Interpretation {
     FETTLE_TRY(const Work work, work_of(alone));
     const double operations = work.operations.typical();
     if (operations > options_.max_operations) return fail(too_much(node, operations));
-    auto results = evaluate(alone, {}, interpreter_executor());
+    auto results = evaluate(alone, contents, interpreter_executor());
     // What defines sizes is constant, and was computed on the way: then they are known.
     context.without.erase("fold_constants");
-    for (int round = 0; !results && results.error().code == ErrorCode::E604 && round < kRounds; ++round) {
+    for (int round = 0; known && !results && results.error().code == ErrorCode::E604 && round < kRounds; ++round) {
       FETTLE_TRY_VOID(optimize(alone, context));
       results = evaluate(alone, {}, interpreter_executor());
     }

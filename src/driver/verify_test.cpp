@@ -74,7 +74,7 @@ class Verify : public testing::Test {
     return verdict ? *verdict : Verification{};
   }
 
-  /// Every node of one operator becomes one of another, after the last pass.
+  /// Every node of one operator becomes one of another, after a pass.
   static auto with(std::string_view from, std::string_view to, std::string_view after) {
     return [=](std::string_view pass, Graph& graph) {
       if (pass != after) return;
@@ -98,7 +98,7 @@ TEST_F(Verify, NothingDiffers) {
 TEST_F(Verify, NamesTheNode) {
   for (const auto& [from, to, name] : std::vector<std::tuple<const char*, const char*, const char*>>{
            {"Tanh", "Sigmoid", "the_curve"}, {"Sigmoid", "Tanh", "the_gate"}, {"Mul", "Sub", "the_scaled"}}) {
-    const Verification verdict = verify(with(from, to, "fuse_loops"));
+    const Verification verdict = verify(with(from, to, "settle_bodies"));
     ASSERT_EQ(verdict.nodes.size(), 1u) << from << ": " << verdict.value;
     EXPECT_EQ(verdict.nodes[0], (Origin{from, name}));
     EXPECT_GT(verdict.distance, verdict.tolerance);

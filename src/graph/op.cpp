@@ -6,8 +6,8 @@
 #include <deque>
 #include <unordered_map>
 
-#include "graph/op_registry.h"
 #include "graph/node_program.h"
+#include "graph/op_registry.h"
 #include "graph/op_util.h"
 #include "graph/small_types.h"
 #include "runtime/dtype.h"

@@ -120,8 +120,8 @@ struct OpDef {
 
   ElementWork work = ElementWork::kComputes;
   const HostRule* host = nullptr;
-  /// Whether this node takes strings although it is neither `kMoves` nor a host function's: it only moves them, compares
-  /// them for equality, or does not look at them. Null: never.
+  /// Whether this node takes strings although it is neither `kMoves` nor a host function's: it only moves them,
+  /// compares them for equality, or does not look at them. Null: never.
   bool (*takes_strings)(const Node& node) = nullptr;
   /// Element i of the one output depends on element i of each input alone, where inputs broadcast as NumPy's do.
   bool is_pointwise = false;

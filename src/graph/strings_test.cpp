@@ -80,8 +80,9 @@ TEST_F(StringGraph, MovesAndComparesThem) {
   output(op("Where", {same, x, g.add_constant("other", string_scalar("-"))}));
   output(op("Gather", {both, g.add_constant("rows", int_list(Ints{2, 0}))}));
   output(op("Cast", {same}, {{"to", int64_t{7}}}));
-  output(op("ScatterElements", {x, g.add_constant("places", reshaped(int_list(Ints{2}), {1, 1})),
-                                g.add_constant("update", reshaped(string_scalar("!"), {1, 1}))},
+  output(op("ScatterElements",
+            {x, g.add_constant("places", reshaped(int_list(Ints{2}), {1, 1})),
+             g.add_constant("update", reshaped(string_scalar("!"), {1, 1}))},
             {{"axis", int64_t{1}}}));
   Attrs around;
   around.set("pads", Ints{0, 1, 0, 0});
@@ -246,8 +247,8 @@ TEST_F(StringGraph, LoopsPrintNumbers) {
   body->add_output("carried", next);
   body->add_output("text", add("Cast", {next}, {{"to", int64_t{8}}}));
   body->add_output("square", add("Mul", {next, next}));
-  Node* loop = node("Loop", {g.add_constant("two", reshaped(int_list(Ints{2}), {})), nullptr, x},
-                    {{"carried", int64_t{1}}}, 3);
+  Node* loop =
+      node("Loop", {g.add_constant("two", reshaped(int_list(Ints{2}), {})), nullptr, x}, {{"carried", int64_t{1}}}, 3);
   loop->bodies.push_back(std::move(body));
   for (Value* value : loop->outputs) output(value);
   const auto made = planned({{"x", int_list(Ints{5, -1})}});

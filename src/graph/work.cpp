@@ -137,7 +137,7 @@ Result<Work> work_of(const Node& node) {
     }
     return work;
   }
-  if (!node.op->compute || node.op->view) return work;
+  if (!node.op->compute || is_host(node) || node.op->view) return work;
   FETTLE_TRY(const SizedFunc sized, sized_node_func(node));
   SizeVars vars;
   VarMap sizes;

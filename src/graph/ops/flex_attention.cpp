@@ -27,7 +27,7 @@ Result<Value*> modified(Lowering& g, const Node& node, std::string_view name, Va
   for (Node* inner : added) {
     const Provenance own = inner->provenance;
     g.nodes().remember(inner);
-    merge_provenance(inner->provenance, own);
+    inner->provenance.merge(own);
   }
   if (!result->type) result->type = x->type;  // until its node is typed
   return g("SameTypeAs", {result, x});

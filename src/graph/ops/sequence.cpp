@@ -95,27 +95,27 @@ Result<Position> position_of(Lowering& g, const Node& node, Value* given, const 
   if (!given->dtype().is_int() || !may_equal(element_count(given->shape()), 1))
     return bad_types(node, fmt::format("a position is {}", given->type->to_string()));
   given = g.cast(g.reshape(given, {}), kI64);
-  const Dim stated = g.sizes(given).front();
   FETTLE_TRY_VOID(g.status());
   const Dim& n = s.length();
-  Dim at = stated;
-  if (stated.max() < 0) {
-    at = stated + n;
-  } else if (is_signed_by_data(stated) || stated.typical() < 0) {
-    at = stated + is_negative(stated) * n;
+  const auto content = content_of(*given);
+  std::optional<Dim> at;
+  if (content) {
+    at = content->front();
+    if (at->max() < 0 || (at->min() < 0 && at->typical() < 0)) at = *at + n;
+    if (at->max() < 0 || (most - *at).max() < 0)
+      return bad_types(
+          node, fmt::format("position {} of a sequence of {} elements", content->front().to_string(), n.to_string()));
+    if (at->is_number() && (most - *at).min() >= 0) return Position{*at, g.index(at->value())};
   }
-  if (at.max() < 0 || (most - at).max() < 0)
-    return bad_types(node, fmt::format("position {} of a sequence of {} elements", stated.to_string(), n.to_string()));
-  const bool is_inside = at.min() >= 0 && (most - at).min() >= 0;
-  if (is_inside && at.is_number()) return Position{at, g.index(at.value())};
   Value* is_negative = g.cast(g("Less", {given, g.index(0)}), kI64);
   Value* value = g("Add", {given, g("Mul", {is_negative, length_of(g, s)})});
-  if (!is_inside) {
+  if (!at || at->min() < 0 || (most - *at).min() < 0) {
     Value* last = most == n ? length_of(g, s) : g("Sub", {length_of(g, s), g.index(1)});
     g.require(g("And", {g("GreaterOrEqual", {value, g.index(0)}), g("LessOrEqual", {value, last})}),
               said(node, "the position is outside of the sequence"));
   }
-  return Position{at, value};
+  if (!at) at = g.sizes(value, 0).front();
+  return Position{*at, value};
 }
 
 /// Where the element at this position begins.
@@ -179,8 +179,9 @@ Result<Values> sequence_insert(Lowering& g, const Node& node) {
   if (p.at == n) return Values{concat(g, {s.data, data}), concat(g, {s.dims, row})};
   if (p.at == Dim(0)) return Values{concat(g, {data, s.data}), concat(g, {row, s.dims})};
   const Dim begin = begin_of(g, s, p);
-  return Values{concat(g, {g.slice(s.data, 0, 0, begin), data, g.slice(s.data, 0, begin, s.total())}),
-                concat(g, {g.slice(s.dims, 0, 0, p.at), row, g.slice(s.dims, 0, p.at, n)})};
+  Value* all = concat(g, {g.slice(s.data, 0, 0, begin), data, g.slice(s.data, 0, begin, s.total())});
+  Value* rows = concat(g, {g.slice(s.dims, 0, 0, p.at), row, g.slice(s.dims, 0, p.at, n)});
+  return Values{g.reshape(all, {s.total() + data->shape()[0]}), g.reshape(rows, {n + 1, rank})};
 }
 
 Result<Values> sequence_erase(Lowering& g, const Node& node) {
@@ -188,8 +189,9 @@ Result<Values> sequence_erase(Lowering& g, const Node& node) {
   Value* last = node.input(2) ? node.inputs[2] : g.index(-1);
   FETTLE_TRY(const Position p, position_of(g, node, last, s, s.length() - 1));
   const Dim begin = begin_of(g, s, p), end = end_of(g, s, p), n = s.length();
-  return Values{concat(g, {g.slice(s.data, 0, 0, begin), g.slice(s.data, 0, end, s.total())}),
-                concat(g, {g.slice(s.dims, 0, 0, p.at), g.slice(s.dims, 0, p.at + 1, n)})};
+  Value* all = concat(g, {g.slice(s.data, 0, 0, begin), g.slice(s.data, 0, end, s.total())});
+  Value* rows = concat(g, {g.slice(s.dims, 0, 0, p.at), g.slice(s.dims, 0, p.at + 1, n)});
+  return Values{g.reshape(all, {s.total() - (end - begin)}), g.reshape(rows, {n - 1, s.columns()})};
 }
 
 // --- what a sequence has

@@ -546,7 +546,9 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
 
 // Whether a type can be what the model's file says of it.
 bool may_be(const TensorType& type, const TensorType& declared) {
-  if (type.dtype != declared.dtype || type.shape.size() != declared.shape.size()) return false;
+  if (type.dtype != declared.dtype) return false;
+  // Exporters write names of axes for outputs whose ranks they do not know.
+  if (type.shape.size() != declared.shape.size()) return !is_static(declared.shape);
   for (size_t d = 0; d < type.shape.size(); ++d) {
     const Dim &dim = type.shape[d], &wanted = declared.shape[d];
     if (wanted.is_number() && (wanted.value() < dim.min() || wanted.value() > dim.max())) return false;

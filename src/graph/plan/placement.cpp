@@ -65,7 +65,7 @@ class Placer {
     for (size_t i = 0; i < concat.inputs.size(); ++i) {
       View place = part_of(concat, i, base);
       const Value* root = root_of(concat.input(i), place, false);
-      if (root && may_lie_in_(*root, *whole) &&
+      if (root && may_lie_in_(*root, *whole, place) &&
           std::none_of(parts.begin(), parts.end(), [&](const auto& part) { return part.first == root; }))
         parts.emplace_back(root, place);
     }
@@ -84,7 +84,7 @@ class Placer {
     if (view_outputs(node, views_.at(input))) return;
     View place{static_cast<int>(placement_.wholes.size()), 0, dense_strides(input->shape())};
     const Value* root = root_of(input, place, true);
-    if (!root || !may_lie_in_(*root, *input)) return;
+    if (!root || !may_lie_in_(*root, *input, place)) return;
     if (innermost(*root, place) != innermost(*root, views_.at(root))) return;
     placement_.wholes.push_back(root);
     placement_.places[root] = place;
@@ -99,7 +99,7 @@ class Placer {
     if (!may_be_view(node) || node.inputs.size() != 1 || output.users.size() != 0) return;
     auto place = view_input(node, dense);
     const Value* root = place ? root_of(node.input(0), *place, true) : nullptr;
-    if (!root || !may_lie_in_(*root, output)) return;
+    if (!root || !may_lie_in_(*root, output, *place)) return;
     if (innermost(*root, *place) != innermost(*root, views_.at(root))) return;
     placement_.wholes.push_back(&output);
     placement_.places[root] = *place;

@@ -26,11 +26,12 @@ struct Placement {
 /// The second and third are done only where the product has no other use and its innermost dimension stays innermost:
 /// a copy costs less than scattered stores.
 ///
-/// may_lie_in(part, whole): the memory of `whole` is there when `part` is made.
-using MayLieIn = std::function<bool(const Value& part, const Value& whole)>;
+/// may_lie_in(part, whole, place): the memory of `whole` is there when `part` is made, and it is known where in it `place`
+/// begins.
+using MayLieIn = std::function<bool(const Value& part, const Value& whole, const View& place)>;
 Placement place_values(
     const Graph& graph, const std::vector<Group>& groups, const std::unordered_map<const Value*, View>& views,
-    const MayLieIn& may_lie_in = [](const Value&, const Value&) { return true; });
+    const MayLieIn& may_lie_in = [](const Value&, const Value&, const View&) { return true; });
 
 /// Of a concatenation: where input `i` begins, as a view of the result's memory.
 View part_of(const Node& concat, size_t i, const View& whole);

@@ -113,8 +113,9 @@ class Planner {
     if (places_ && places_->loop >= 0) iterations_ = {graph_.inputs()[0], places_->limit};
     groups_ = partition(graph_, fused_nodes(), iterations_);
     lay_out();
-    placement_ = place_values(graph_, groups_, views_,
-                              [&](const Value& part, const Value& whole) { return is_there_with(part, whole); });
+    placement_ = place_values(graph_, groups_, views_, [&](const Value& part, const Value& whole, const View& place) {
+      return is_there_with(part, whole, place);
+    });
     if (!placement_.places.empty()) lay_out();
   }
 
@@ -275,14 +276,17 @@ class Planner {
     return std::ranges::any_of(shape, [&](const Dim& dim) { return is_late(dim); });
   }
 
-  /// Whether the sizes of `whole` are known where `part` is made.
-  bool is_there_with(const Value& part, const Value& whole) const {
+  /// Whether the sizes of `whole`, and of what lies in it before `place`, are known where `part` is made.
+  bool is_there_with(const Value& part, const Value& whole, const View& place) const {
     std::set<std::string, std::less<>> sizes = sizes_.given;
     for (const Dim& dim : part.shape())
       dim.for_each_symbol([&](const Dim& size) { sizes.emplace(size.symbol_name()); });
     bool all = true;
-    for (const Dim& dim : whole.shape())
+    const auto look_at = [&](const Dim& dim) {
       dim.for_each_symbol([&](const Dim& size) { all = all && sizes.contains(size.symbol_name()); });
+    };
+    std::ranges::for_each(whole.shape(), look_at);
+    look_at(place.offset_elems);
     return all;
   }
 
