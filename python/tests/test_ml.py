@@ -13,7 +13,7 @@ import fettle
 
 DOMAIN = "ai.onnx.ml"
 MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
-NAN, INFINITY = float("nan"), float("inf")
+NAN, STRING = float("nan"), TensorProto.STRING
 
 
 class Forest:
@@ -91,7 +91,8 @@ class Models(unittest.TestCase):
 
     def check(self, op, feeds, outputs=(FLOAT,), version=3, rtol=1e-5, atol=1e-6, **attributes):
         """The first feed by a model of its shape; where there are more, all by one with an open batch, too."""
-        x_type = helper.np_dtype_to_tensor_dtype(feeds[0].dtype)
+        is_text = feeds[0].dtype == object
+        x_type = STRING if is_text else helper.np_dtype_to_tensor_dtype(feeds[0].dtype)
         shapes = [list(feeds[0].shape)] + ([["N", *feeds[0].shape[1:]]] if len(feeds) > 1 else [])
         for shape in shapes:
             with tempfile.TemporaryDirectory() as folder:
@@ -318,6 +319,37 @@ class Preprocessing(Models):
             with self.assertRaises(fettle.Error) as raised:
                 compiled.run(x=numpy.array([1, 2, 3]))
             self.assertIn("categories", str(raised.exception))
+
+    def test_strings(self):
+        words = numpy.array([["b", "c"], ["a", ""]], dtype=object)
+        numbers = numpy.array([[5, 7], [6, 5]])
+        lists = {"cats_strings": ["a", "b"], "cats_int64s": [5, 7]}
+        self.check("CategoryMapper", [words], (INT,), default_int64=9, **lists)
+        self.check("CategoryMapper", [numbers], (STRING,), default_string="?", **lists)
+        self.check("OneHotEncoder", [words], cats_strings=["a", "c", "b"])
+        self.check("LabelEncoder", [words], (INT,), 2, keys_strings=["a", "c"], values_int64s=[3, 4])
+        self.check("LabelEncoder", [numbers], (FLOAT,), 2, keys_int64s=[5, 6], values_floats=[0.5, 0.25])
+        x = numpy.array([1.5, NAN, 2.0], dtype=numpy.float32)
+        self.check("LabelEncoder", [x], (STRING,), 4, keys_floats=[NAN, 1.5], values_strings=["none", "some"])
+
+    def test_labels_that_are_strings(self):
+        forest = Forest(5, 3, targets=lambda tree: [tree % 3], low=-1.0)
+        attributes = forest.attributes("class", classlabels_strings=["red", "green", "blue"])
+        self.check("TreeEnsembleClassifier", [features(20, 4)], (STRING, FLOAT), **attributes)
+        for targets in ([0], [1], [0, 1]):
+            forest = Forest(3, 3, targets=lambda tree: targets, low=-1.0)
+            attributes = forest.attributes("class", classlabels_strings=["no", "yes"])
+            self.check("TreeEnsembleClassifier", [features(20, 4)], (STRING, FLOAT), **attributes)
+        for columns, labels in [(1, ["no", "yes"]), (3, ["a", "b", "c"])]:
+            self.check(
+                "LinearClassifier", [features(20, 4)], (STRING, FLOAT), classlabels_strings=labels,
+                coefficients=numbers(columns, 4), intercepts=numbers(columns, seed=2),
+            )  # fmt: skip
+        self.check(
+            "SVMClassifier", [features(20, 4)], (STRING, FLOAT), classlabels_strings=["no", "yes"],
+            support_vectors=numbers(3, 4), coefficients=numbers(3), rho=[0.5], vectors_per_class=[1, 2],
+            kernel_params=[0.0] * 3,
+        )  # fmt: skip
 
     def test_feature_vectors(self):
         for kind in (numpy.float32, numpy.int64, numpy.float64):

@@ -72,7 +72,7 @@ TEST(OpTraits, PointwiseOperatorsReadInPlace) {
       }
     }
   EXPECT_EQ(others, (std::set<std::string_view>{"BatchNormalization", "CastLike", "CausalMask", "DequantizeLinear",
-                                                "Dropout", "OneHot", "QuantizeLinear"}));
+                                                "Dropout", "OneHot", "QuantizeLinear", "SameTypeAs"}));
 }
 
 // Types that an operator does not compute with are told, by its rule or by its program.

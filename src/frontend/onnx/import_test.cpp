@@ -814,8 +814,8 @@ TEST_F(EarlyOpsets, TypesByName) {
 
 TEST_F(EarlyOpsets, TilesPadsAndScales) {
   input("x", {1, 1, 1, 2});
-  for (const auto& [name, value] : {std::pair("tiles", 2), std::pair("axis", 3)})
-    initializer(name, {1}, TensorProto::INT64)->add_int64_data(value);
+  for (const auto& [name, value] : {std::pair("tiles", 2.0f), std::pair("axis", 3.0f)})
+    initializer(name, {1}, TensorProto::FLOAT)->add_float_data(value);
   node("Tile", {"x", "tiles", "axis"}, {"t"});
   ints_attribute(node("Pad", {"t"}, {"p"}), "paddings", {0, 0, 0, 1, 0, 0, 0, 0});
   auto* up = node("Upsample", {"p"}, {"y"});
@@ -1026,7 +1026,7 @@ TEST_F(OnnxImport, TensorsAndStructuresAreNotMistakenForEachOther) {
   EXPECT_NE(refused.error().message.find("\"s\" is a sequence"), std::string::npos) << refused.error().to_string();
   wrong->set_op_type("SequenceLength");
   wrong->set_input(0, "a");
-  EXPECT_EQ(error(), ErrorCode::E605);
+  EXPECT_EQ(error(), ErrorCode::E606);  // by ONNX's table of operators
   wrong->set_input(0, "s");
   EXPECT_EQ(error(), ErrorCode::kNone);
   wrong->set_output(0, "s");

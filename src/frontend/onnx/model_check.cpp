@@ -123,7 +123,7 @@ class Checker {
     Opsets opsets;
     for (const auto& entry : imports) {
       const std::string domain = is_standard_domain(entry.domain()) ? std::string() : entry.domain();
-      if (entry.version() < 1)
+      if (entry.version() < 1 || (domain.empty() && entry.version() > kMaxOpset))
         return fail(ErrorCode::E609, fmt::format("opset {} of \"{}\"", entry.version(), shortened(domain)));
       if (!opsets.emplace(domain, entry.version()).second)
         return fail(ErrorCode::E609, fmt::format("two opsets of \"{}\"", shortened(domain)));

@@ -86,8 +86,16 @@ Result<> paddings(ModelNode& node, const Form&) {
 }
 
 // (x, how often, along which axis)
-Result<> tile_along_axis(ModelNode& node, const Form&) {
+Result<> tile_along_axis(ModelNode& node, const Form& form) {
   node.op = "TileAlongAxis";
+  // Numbers, both of them, in the tensor's type.
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    if (!node.inputs[i]) continue;
+    Node* whole = form.graph.add_node(find_op("Cast"), node.name + ".whole", {node.inputs[i]},
+                                      {{{"to", int64_t{onnx::TensorProto::INT64}}}});
+    whole->provenance = {{node.op, node.name}};
+    node.inputs[i] = whole->output();
+  }
   return {};
 }
 

@@ -1,4 +1,4 @@
-// LabelEncoder: another value for each key.
+// LabelEncoder, CategoryMapper: another value for each key.
 
 #include <fmt/format.h>
 
@@ -6,6 +6,7 @@
 #include <numeric>
 #include <type_traits>
 
+#include "graph/ops/scores.h"
 #include "graph/passes/lowering.h"
 #include "graph/strings.h"
 
@@ -115,6 +116,28 @@ void take_classes(const Node& node, std::optional<ConstantTensor>& keys, std::op
   values = is_string ? places : texts;
 }
 
+// The value of each element that is one of the keys; `otherwise` for others.
+Result<std::vector<Value*>> looked_up(Lowering& g, const Node& node, ConstantTensor keys, const ConstantTensor& values,
+                                      const ConstantTensor& otherwise) {
+  const DType dtype = dtype_of(node, 0);
+  if (keys.dtype != dtype)
+    return bad_types(node,
+                     fmt::format("its input is of {}, keys are of {}", dtype.to_string(), keys.dtype.to_string()));
+  // Looked up as one of the types that there is a search for.
+  const DType searched = dtype.is_string() || dtype == kF64 ? dtype : dtype.is_float() ? kF32 : kI64;
+  Value* x = g.cast(node.inputs[0], searched);
+  if (searched != dtype) {
+    std::vector<double> numbers = to_doubles(keys);
+    FETTLE_TRY(keys, to_tensor(numbers, searched, keys.shape));
+  }
+  const Keys sorted = searched == kF32   ? sort_keys<float>(keys)
+                      : searched == kF64 ? sort_keys<double>(keys)
+                                         : sort_keys<int64_t>(keys);
+  Value* table = g("Gather", {g.constant(values), g.ints(sorted.places)});
+  table = g("Concat", {table, g.constant(otherwise)}, {{{"axis", int64_t{0}}}});
+  return std::vector{g("Gather", {table, g("FindAmong", {x, g.constant(sorted.sorted)})})};
+}
+
 Result<std::vector<Value*>> label_encoder(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_attributes(node, {"classes_strings", "default_float", "default_int64", "default_string",
                                           "default_tensor", "keys_floats", "keys_int64s", "keys_strings", "keys_tensor",
@@ -125,28 +148,27 @@ Result<std::vector<Value*>> label_encoder(Lowering& g, const Node& node) {
   if (!keys || !values) return bad_attribute(node, "it lacks keys or values");
   if (keys->n_elems() != values->n_elems())
     return bad_attribute(node, fmt::format("it has {} keys and {} values", keys->n_elems(), values->n_elems()));
-  const DType dtype = dtype_of(node, 0);
-  if (keys->dtype != dtype)
-    return bad_types(node,
-                     fmt::format("its input is of {}, keys are of {}", dtype.to_string(), keys->dtype.to_string()));
-  // Looked up as one of the types that there is a search for.
-  const DType searched = dtype.is_string() || dtype == kF64 ? dtype : dtype.is_float() ? kF32 : kI64;
-  Value* x = g.cast(node.inputs[0], searched);
-  if (searched != dtype) {
-    std::vector<double> numbers = to_doubles(*keys);
-    FETTLE_TRY(keys, to_tensor(numbers, searched, keys->shape));
-  }
-  const Keys sorted = searched == kF32   ? sort_keys<float>(*keys)
-                      : searched == kF64 ? sort_keys<double>(*keys)
-                                         : sort_keys<int64_t>(*keys);
   FETTLE_TRY(const ConstantTensor otherwise, default_value(node, values->dtype));
-  Value* table = g("Gather", {g.constant(*values), g.ints(sorted.places)});
-  table = g("Concat", {table, g.constant(otherwise)}, {{{"axis", int64_t{0}}}});
-  return std::vector{g("Gather", {table, g("FindAmong", {x, g.constant(sorted.sorted)})})};
+  return looked_up(g, node, std::move(*keys), *values, otherwise);
+}
+
+// Strings become numbers, or numbers strings: the lists are both.
+Result<std::vector<Value*>> category_mapper(Lowering& g, const Node& node) {
+  FETTLE_TRY_VOID(check_attributes(node, {"cats_int64s", "cats_strings", "default_int64", "default_string"}));
+  const std::vector<std::string> list = string_list(node, "cats_strings");
+  const ConstantTensor numbers = int_list(node.attrs.get_ints("cats_int64s"));
+  if (std::ssize(list) != numbers.n_elems())
+    return bad_attribute(
+        node, fmt::format("cats_strings has {} elements, and cats_int64s {}", list.size(), numbers.n_elems()));
+  FETTLE_TRY(const ConstantTensor texts, string_tensor(list, {numbers.n_elems()}));
+  const bool is_string = dtype_of(node, 0).is_string();
+  FETTLE_TRY(const ConstantTensor otherwise, default_value(node, is_string ? kI64 : kString));
+  return is_string ? looked_up(g, node, texts, numbers, otherwise) : looked_up(g, node, numbers, texts, otherwise);
 }
 
 constexpr OpDef defs[] = {
     composite<label_encoder>("ai.onnx.ml.LabelEncoder", 1),
+    composite<category_mapper>("ai.onnx.ml.CategoryMapper", 1),
     define(kOpaque, "FindAmong", 2, find_type, nullptr, {.host = &find_rule}),
 };
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "graph/ops/scores.h"
+#include "graph/strings.h"
 
 namespace fettle {
 namespace {
@@ -156,14 +157,23 @@ Values feature_vectorizer(Lowering& g, const Node& node) {
 
 Values one_hot_encoder(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_attributes(node, {"cats_int64s", "cats_strings", "zeros"}));
-  if (node.attrs.has("cats_strings")) return fail(ErrorCode::E603, "cats_strings", node.name);
-  FETTLE_TRY_VOID(check_numbers(node));
-  const auto categories = node.attrs.get_ints("cats_int64s");
-  if (categories.empty()) return bad_attribute(node, "cats_int64s is empty");
-  if (std::set(categories.begin(), categories.end()).size() != categories.size())
-    return bad_attribute(node, "cats_int64s has an element twice");
+  const bool is_string = dtype_of(node, 0).is_string();
+  if (!is_string) FETTLE_TRY_VOID(check_numbers(node));
+  const char *name = is_string ? "cats_strings" : "cats_int64s", *other = is_string ? "cats_int64s" : "cats_strings";
+  if (node.attrs.has(other))
+    return bad_attribute(node, fmt::format("{} is given, and x is of {}", other, dtype_of(node, 0).to_string()));
+  ConstantTensor categories = int_list(node.attrs.get_ints("cats_int64s"));
+  if (is_string) {
+    const std::vector<std::string> texts = string_list(node, "cats_strings");
+    FETTLE_TRY(categories, string_tensor(texts, {std::ssize(texts)}));
+  }
+  if (categories.n_elems() == 0) return bad_attribute(node, fmt::format("{} is empty", name));
+  const auto numbers = categories.elems<int64_t>();  // of equal strings, those are equal
+  if (std::set(numbers.begin(), numbers.end()).size() != numbers.size())
+    return bad_attribute(node, fmt::format("{} has an element twice", name));
   const int64_t last = rank_of(node, 0);
-  Value* y = g("Equal", {g.unsqueeze(g.cast(node.inputs[0], kI64), {last}), g.ints(categories)});
+  Value* x = is_string ? node.inputs[0] : g.cast(node.inputs[0], kI64);
+  Value* y = g("Equal", {g.unsqueeze(x, {last}), g.constant(std::move(categories))});
   y = g.cast(y, kF32);
   if (node.attrs.get_int("zeros", 1) == 0) {
     Value* known = g.reduce("ReduceMax", y, {last}, false);

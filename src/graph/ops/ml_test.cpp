@@ -10,6 +10,7 @@
 #include "graph/evaluate.h"
 #include "graph/ops/forest.h"
 #include "graph/passes/pipeline.h"
+#include "graph/strings.h"
 
 namespace fettle {
 namespace {
@@ -269,6 +270,7 @@ TEST(SupportVectorMachines, WhatDoesNotFitIsRefused) {
   refused({{"coefficients", Numbers{1}}}, "coefficients has 1");
   refused({{"rho", Numbers{1, 2}}}, "rho has 2");
   refused({{"prob_a", Numbers{1}}}, "prob_b has 0");
+  refused({{"classlabels_strings", Texts{"a", "b"}}}, "classlabels_strings");
   expect_refused("SVMRegressor",
                  {{"coefficients", Numbers{1, 1}}, {"rho", Numbers{0}}, {"post_transform", std::string("SOFTMAX")}},
                  ErrorCode::E606, "post_transform");
@@ -286,6 +288,32 @@ TEST(MlPreprocessing, Results) {
   ASSERT_TRUE(divided) << divided.error().to_string();
   EXPECT_NEAR((*divided)[0][0], 0.6, 1e-6);
   EXPECT_EQ((*divided)[0][2], 0);
+}
+
+Texts texts_of(const Numbers& numbers) {
+  Texts all;
+  for (const double number : numbers) all.emplace_back(string_of(static_cast<int64_t>(number)));
+  return all;
+}
+
+TEST(MlStrings, LabelsAndCategories) {
+  const auto x = rows({1, 1, -1, -1}, {2, 2});
+  const auto labels = run("LinearClassifier", x, linear({{"classlabels_strings", Texts{"no", "yes"}}}), 2);
+  ASSERT_TRUE(labels) << labels.error().to_string();
+  EXPECT_EQ(texts_of((*labels)[0]), (Texts{"yes", "no"}));
+  const Attrs lists{{"cats_strings", Texts{"a", "b"}}, {"cats_int64s", Ints{5, 7}}};
+  const auto names = run("CategoryMapper", int_list(Ints{7, 6, 5}), lists);
+  ASSERT_TRUE(names) << names.error().to_string();
+  EXPECT_EQ(texts_of((*names)[0]), (Texts{"b", "_Unused", "a"}));
+  const ConstantTensor words = string_tensor(Texts{"b", "c", "a"}, {3}).value();
+  const auto numbers = run("CategoryMapper", words, lists);
+  ASSERT_TRUE(numbers) << numbers.error().to_string();
+  EXPECT_EQ((*numbers)[0], (Numbers{7, -1, 5}));
+  const auto columns = run("OneHotEncoder", words, {{"cats_strings", Texts{"a", "b"}}});
+  ASSERT_TRUE(columns) << columns.error().to_string();
+  EXPECT_EQ((*columns)[0], (Numbers{0, 1, 0, 0, 1, 0}));
+  expect_refused("CategoryMapper", {{"cats_strings", Texts{"a"}}}, ErrorCode::E606, "cats_int64s 0");
+  expect_refused("OneHotEncoder", {{"cats_strings", Texts{"a"}}}, ErrorCode::E606, "cats_strings is given");
 }
 
 TEST(MlPreprocessing, WhatDoesNotFitIsRefused) {

@@ -407,6 +407,7 @@ class TreeClassifier {
 
   // The labels are 1 and 0, not that of the class.
   Values one_class() {
+    if (labels_.are_strings()) return bad_attribute(node_, "classlabels_strings has one element: a label is 0 or 1");
     Value* score = base_.empty() ? scores_.values : g_("Add", {scores_.values, base(0)});
     Value* label = g_.cast(flat(is_positive(score)), kI64);
     score = g_.cast(score, kF32);
@@ -440,8 +441,8 @@ class TreeClassifier {
     }
     Value* positive = flat(g_("Greater", {deciding, number(all_positive ? 0.5 : 0)}));
     Value* index = g_.cast(positive, kI64);
-    // Of classes that all have scores, the labels are 1 and 0, whatever they are called.
-    return std::vector{is_binary ? labels_.at(g_, index) : index, y};
+    // Of classes that both have scores, the labels are 1 and 0, whatever numbers they are called by.
+    return std::vector{is_binary || labels_.are_strings() ? labels_.at(g_, index) : index, y};
   }
 
   // Class 0 has the only score: what decides, and both scores.

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <numbers>
 
+#include "graph/strings.h"
+
 namespace fettle::ops {
 
 using passes::Lowering;
@@ -18,6 +20,12 @@ Result<std::vector<double>> number_list(const Node& node, const std::string& nam
   if (const auto* floats = std::get_if<std::vector<double>>(given)) return *floats;
   if (const auto* data = std::get_if<ConstantTensor>(given)) return to_doubles(*data);
   return bad_attribute(node, fmt::format("{} is no list of numbers", name));
+}
+
+std::vector<std::string> string_list(const Node& node, std::string_view name) {
+  const AttrValue* given = node.attrs.find(name);
+  const auto* list = given ? std::get_if<std::vector<std::string>>(given) : nullptr;
+  return list ? *list : std::vector<std::string>{};
 }
 
 Result<PostTransform> post_transform(const Node& node) {
@@ -83,10 +91,14 @@ Result<Value*> of_two_classes(Lowering& g, const Node& node, Value* score, bool 
 }
 
 Result<ClassLabels> ClassLabels::read(const Node& node, std::string_view ints) {
-  if (node.attrs.has("classlabels_strings")) return fail(ErrorCode::E603, "classlabels_strings", node.name);
   const std::vector<int64_t> labels = node.attrs.get_ints(ints);
-  if (labels.empty()) return bad_attribute(node, fmt::format("{} is missing", ints));
-  return ClassLabels(int_list(labels));
+  const std::vector<std::string> texts = string_list(node, "classlabels_strings");
+  if (labels.empty() == texts.empty())
+    return bad_attribute(node, fmt::format("of {} and classlabels_strings, one must be given", ints));
+  if (texts.empty()) return ClassLabels(int_list(labels));
+  return string_tensor(texts, {std::ssize(texts)}).map([](ConstantTensor table) {
+    return ClassLabels(std::move(table));
+  });
 }
 
 Result<Value*> feature_rows(Lowering& g, const Node& node, DType dtype) {

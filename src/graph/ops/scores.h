@@ -12,6 +12,9 @@ namespace fettle::ops {
 /// E606 both are given
 Result<std::vector<double>> number_list(const Node& node, const std::string& name);
 
+/// The attribute of strings. Missing: none.
+std::vector<std::string> string_list(const Node& node, std::string_view name);
+
 enum class PostTransform : uint8_t { kNone, kSoftmax, kLogistic, kSoftmaxZero, kProbit };
 
 /// The attribute post_transform. E606.
@@ -33,10 +36,11 @@ Result<Value*> of_two_classes(passes::Lowering& g, const Node& node, Value* scor
 class ClassLabels {
  public:
   /// ints: the attribute's name, "classlabels_ints" or "classlabels_int64s".
-  /// E603 strings · E606 both kinds are given, or none
+  /// E606 both kinds are given, or none
   static Result<ClassLabels> read(const Node& node, std::string_view ints);
 
   int64_t size() const { return table_.n_elems(); }
+  bool are_strings() const { return table_.dtype.is_string(); }
   /// The labels of the classes with these indices: i64[n].
   Value* at(passes::Lowering& g, Value* indices) const { return g("Gather", {g.constant(table_), indices}); }
 

@@ -3,6 +3,7 @@
 #include "graph/late_sizes.h"
 #include "graph/passes/pipeline.h"
 #include "graph/passes/testing.h"
+#include "graph/plan/testing.h"
 
 namespace fettle {
 namespace {
@@ -101,6 +102,28 @@ TEST_F(Sequences, NothingIsMappedToNothing) {
   ASSERT_TRUE(optimize(g));
   EXPECT_TRUE(g.nodes().empty()) << to_text(g);
   EXPECT_EQ(g.outputs()[0].value->shape()[0], Dim(0));
+}
+
+// A row whose place among the others only a run tells is not written before that.
+TEST_F(Sequences, AnElementGoesWhereDataSay) {
+  Value *a = input("a", {n_}), *b = input("b", {m_});
+  auto s = many("SequenceConstruct", {a, b, a});
+  s = many("SequenceInsert", {s[0], s[1], op("Relu", {b}), input("p", {}, kI64)});
+  g.add_output("data", s[0]);
+  g.add_output("dims", s[1]);
+  ASSERT_TRUE(optimize(g));
+  ASSERT_TRUE(require_sizes(g));
+  Result<Plan> plan = make_plan(g);
+  ASSERT_TRUE(plan) << plan.error().to_string();
+  assign_memory(*plan, [](int) { return true; });
+  const auto list = [](std::vector<double> values) { return *to_tensor(values, kF32, {std::ssize(values)}); };
+  const std::vector<std::vector<int64_t>> expected{{2, 1, 2, 1}, {1, 2, 2, 1}, {1, 2, 2, 1}, {1, 2, 1, 2}};
+  for (int64_t p = -1; p < 4; ++p) {
+    const auto got = run_plan(
+        g, *plan, {{"a", list({1})}, {"b", list({2, 3})}, {"p", reshaped(int_list(std::vector<int64_t>{p}), {})}});
+    EXPECT_EQ(to_ints(got.at("dims")), expected[static_cast<size_t>(p < 0 ? p + 3 : p)]) << p;
+    EXPECT_EQ(got.at("data").n_elems(), 6);
+  }
 }
 
 // Two numbers of data that must be equal are looked at when both are known.

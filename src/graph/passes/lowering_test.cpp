@@ -31,11 +31,11 @@ TEST(Lowering, OthersStandForTheNode) {
 }
 
 TEST(Lowering, UnknownAttributesAreRefusedByName) {
-  Graph g = graph_of("com.microsoft.FusedMatMul", 2, {{{"transBatchA", int64_t{1}}}});
+  Graph g = graph_of("com.microsoft.FusedMatMul", 2, {{{"transposed", int64_t{1}}}});
   const auto refused = optimize(g);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::E606);
-  EXPECT_NE(refused.error().message.find("transBatchA"), std::string::npos);
+  EXPECT_NE(refused.error().message.find("transposed"), std::string::npos);
   Graph other = graph_of("com.microsoft.BiasGelu", 2, {{{"colour", int64_t{1}}}});
   EXPECT_EQ(optimize(other).error().code, ErrorCode::E606);
 }
