@@ -30,6 +30,23 @@ _WAYS = (
 )
 
 
+def _state_shape(type_, given):
+    """The type says what shape it has; of a sequence, the rank of its elements."""
+    Dimension = onnx.TensorShapeProto.Dimension
+    if type_.HasField("optional_type") and given is not None:
+        _state_shape(type_.optional_type.elem_type, given)
+    elif type_.HasField("tensor_type") and isinstance(given, numpy.ndarray):
+        shape = onnx.TensorShapeProto(dim=[Dimension(dim_value=n) for n in given.shape])
+        type_.tensor_type.shape.CopyFrom(shape)
+    elif type_.HasField("sequence_type") and isinstance(given, list) and len({_rank(x) for x in given}) == 1:
+        shape = onnx.TensorShapeProto(dim=[Dimension()] * _rank(given[0]))
+        type_.sequence_type.elem_type.tensor_type.shape.CopyFrom(shape)
+
+
+def _rank(value):
+    return numpy.ndim(value) if not isinstance(value, dict) else -1
+
+
 def _specialised(model, feeds, is_known):
     """The model with the shapes of these inputs, and as initializers those whose values it knows."""
     made = onnx.ModelProto()
@@ -42,9 +59,7 @@ def _specialised(model, feeds, is_known):
             continue
         if given is not None:
             kept[value.name] = given
-        if isinstance(given, numpy.ndarray) and value.type.HasField("tensor_type"):
-            shape = onnx.TensorShapeProto(dim=[onnx.TensorShapeProto.Dimension(dim_value=n) for n in given.shape])
-            value.type.tensor_type.shape.CopyFrom(shape)
+        _state_shape(value.type, given)
     return made, kept
 
 
@@ -55,6 +70,8 @@ def _key(feeds, is_known):
         if isinstance(value, numpy.ndarray):
             content = value.tobytes() if is_known(value) else None
             parts.append((name, value.dtype.name, value.shape, content))
+        else:
+            parts.append((name, tuple(map(_rank, value)) if isinstance(value, list) else type(value)))
     return tuple(parts)
 
 

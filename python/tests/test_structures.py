@@ -131,6 +131,18 @@ class Sequences(Beside):
             {"m": numpy.int64(4), "x": x}, {"m": numpy.int64(1), "x": x},
         )  # fmt: skip
 
+    def test_a_list_that_a_loop_made_gets_shorter(self):
+        step = body(
+            "body", [node("Identity", ["c"], ["c1"]), node("SequenceInsert", ["s", "x"], ["s1"])],
+            [value("i", INT, []), value("c", BOOL, []), sequence("s")], [value("c1", BOOL, []), sequence("s1")],
+        )  # fmt: skip
+        nodes = [
+            node("SequenceEmpty", [], ["empty"]), node("Loop", ["m", "", "empty"], ["list"], body=step),
+            node("SequenceErase", ["list"], ["y0"]), node("SequenceErase", ["y0"], ["y"]),
+        ]  # fmt: skip
+        inputs = [value("m", INT, []), value("x", FLOAT, ["N", 2])]
+        self.check(nodes, inputs, [sequence("y")], {}, *({"m": numpy.int64(m), "x": random(3, 2)} for m in (2, 5)))
+
     def test_branches_return_lists_of_other_lengths(self):
         then = body("then", [node("SequenceEmpty", [], ["t"])], [], [sequence("t")])
         inner = body("then", [node("SequenceConstruct", ["x", "x"], ["e0"])], [], [sequence("e0")])

@@ -93,10 +93,16 @@ def nearer_than(made, expected):
 
 class Runner(onnx.backend.test.runner.Runner):
     """Where results are judged otherwise: those drawn at random, and those that are nearer to the exact ones than what a
-    test expects."""
+    test expects. Elements of sequences come here one by one; the runner takes them for lists of their rows."""
 
     @classmethod
     def assert_similar_outputs(cls, ref_outputs, outputs, rtol, atol, model_dir=None):
+        if isinstance(outputs, numpy.ndarray):
+            ref_outputs, outputs = [ref_outputs], [outputs]
+        for expected, made in zip(ref_outputs, outputs):
+            assert (expected is None) == (made is None), f"{type(made)}, where {type(expected)} is expected"
+            assert not isinstance(made, list) or len(made) == len(expected), f"{len(made)} elements, not {len(expected)}"
+        ref_outputs, outputs = ([x for x in values if x is not None] for values in (ref_outputs, outputs))
         if not Judged.operators & RANDOM:
             try:
                 super().assert_similar_outputs(ref_outputs, outputs, rtol, atol, model_dir)

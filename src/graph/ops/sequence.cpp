@@ -191,7 +191,8 @@ Result<Values> sequence_erase(Lowering& g, const Node& node) {
   const Dim begin = begin_of(g, s, p), end = end_of(g, s, p), n = s.length();
   Value* all = concat(g, {g.slice(s.data, 0, 0, begin), g.slice(s.data, 0, end, s.total())});
   Value* rows = concat(g, {g.slice(s.dims, 0, 0, p.at), g.slice(s.dims, 0, p.at + 1, n)});
-  return Values{g.reshape(all, {s.total() - (end - begin)}), g.reshape(rows, {n - 1, s.columns()})};
+  // Not negative either before a loop that makes the sequence has made it.
+  return Values{g.reshape(all, {max(s.total() - (end - begin), 0)}), g.reshape(rows, {max(n - 1, 0), s.columns()})};
 }
 
 // --- what a sequence has

@@ -96,8 +96,8 @@ Result<Values> momentum_of_mode(Lowering& g, const Node& node) {
   return each_tensor<momentum, 3>(g, node);
 }
 
-// (x, scale, bias, mean, variance) → (y, running mean, running variance, mean, variance): y is of the batch's own mean and
-// variance, which opsets before 14 give beside.
+// (x, scale, bias, mean, variance) → (y, running mean, running variance, mean, variance): y is of the batch's own mean
+// and variance, which opsets before 14 give beside.
 Result<Values> batch_normalization(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_rank(node, 0, 2));
   const Arithmetic a{g, dtype_of(node, 0)};

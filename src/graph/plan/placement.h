@@ -26,8 +26,8 @@ struct Placement {
 /// The second and third are done only where the product has no other use and its innermost dimension stays innermost:
 /// a copy costs less than scattered stores.
 ///
-/// may_lie_in(part, whole, place): the memory of `whole` is there when `part` is made, and it is known where in it `place`
-/// begins.
+/// may_lie_in(part, whole, place): the memory of `whole` is there when `part` is made, and it is known where in it
+/// `place` begins.
 using MayLieIn = std::function<bool(const Value& part, const Value& whole, const View& place)>;
 Placement place_values(
     const Graph& graph, const std::vector<Group>& groups, const std::unordered_map<const Value*, View>& views,
