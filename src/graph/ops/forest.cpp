@@ -204,7 +204,9 @@ Result<Forest> read_forest_of_leaves(const Node& node, DType dtype) {
   size_t member = 0;  // the next one
   for (size_t i = 0; i < n; ++i) {
     TreeBranch branch{.feature = features[i], .split = splits[i]};
-    const size_t mode = modes[i] >= 0 ? static_cast<size_t>(modes[i]) : std::size(kModes);
+    // Whatever is no mode is one beyond the last.
+    const bool is_mode = modes[i] >= 0 && modes[i] < static_cast<double>(std::size(kModes));
+    const size_t mode = is_mode ? static_cast<size_t>(modes[i]) : std::size(kModes);
     FETTLE_TRY_VOID(set_mode(node, mode, !tracks.empty() && tracks[i] == 1, branch));
     if (mode == kMember) {
       branch.split = 0;

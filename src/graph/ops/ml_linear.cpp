@@ -278,7 +278,7 @@ class SvmClassifier {
     FETTLE_TRY_VOID(check_length("prob_b", prob_b_, std::ssize(prob_a_)));
     if (!prob_a_.empty()) FETTLE_TRY_VOID(check_length("prob_a", prob_a_, pairs));
     constexpr int64_t kMostWeights = int64_t{1} << 28;
-    if (pairs > kMostWeights / std::max<int64_t>(all, 1))
+    if (pairs > kMostWeights / std::max(all, n))
       return bad_attribute(node_, fmt::format("it has {} pairs of classes and {} vectors", pairs, all));
     FETTLE_TRY(Value * rows, rows_of_features(g_, node_, x_, "support_vectors", vectors, all));
 
