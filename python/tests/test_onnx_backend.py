@@ -11,10 +11,10 @@ import fettle
 import fettle.onnx_backend as backend
 
 
-def model(nodes, inputs, outputs, initializers=()):
+def model(nodes, inputs, outputs, initializers=(), opset=17):
     tensors = [numpy_helper.from_array(array, name) for name, array in initializers]
     graph = helper.make_graph(nodes, "g", inputs, outputs, tensors)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
 class Backend(unittest.TestCase):
@@ -33,10 +33,10 @@ class Backend(unittest.TestCase):
         self.assertEqual(results.a.tolist(), [1, 2])
 
     def test_what_must_be_known_is_compiled_for_what_is_given(self):
-        """The exponents of a cubic filter depend on the scales."""
-        resize = node("Resize", ["x", "", "s"], ["y"], mode="cubic")
+        """How wide the filter is depends on the scales."""
+        resize = node("Resize", ["x", "", "s"], ["y"], mode="cubic", antialias=1)
         made = backend.prepare(
-            model([resize], [value("x", FLOAT, [1, 1, 4, 4]), value("s", FLOAT, [4])], [value("y", FLOAT, [None] * 4)])
+            model([resize], [value("x", FLOAT, [1, 1, 4, 4]), value("s", FLOAT, [4])], [value("y", FLOAT, [None] * 4)], opset=18)
         )
         x = numpy.arange(16, dtype=numpy.float32).reshape(1, 1, 4, 4)
         for factor in (2, 3):

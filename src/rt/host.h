@@ -5,6 +5,8 @@
 // buffers: the tensors, first those that are read; dense, row-major. Strings are their numbers, an i64 each.
 // ints:    how many tensors there are; of each the FettleDtype, the rank and the extents; then the operator's numbers.
 
+#include <string.h>
+
 #include "rt/abi.h"
 #include "rt/text.h"
 
@@ -54,6 +56,39 @@ class HostArguments {
  private:
   void** buffers_;
   const int64_t *tensors_, *numbers_;
+};
+
+/// Working memory of a host function's call, from the context's scratch blocks.
+class HostMemory {
+ public:
+  explicit HostMemory(FettleContext* context) : context_(context) {}
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+  ~HostMemory() { fettle_scratch_release(context_, data_); }
+
+  /// At least so much; what it holds stays, what comes is undefined. False where memory ran out.
+  bool grow(int64_t bytes) {
+    if (bytes <= bytes_) return true;
+    constexpr int64_t kLeast = 1024;
+    const int64_t wanted = bytes < 2 * bytes_ ? 2 * bytes_ : bytes < kLeast ? kLeast : bytes;
+    void* larger = fettle_scratch_acquire(context_, wanted);
+    if (larger == nullptr) return false;
+    if (bytes_ > 0) memcpy(larger, data_, static_cast<size_t>(bytes_));
+    fettle_scratch_release(context_, data_);
+    data_ = larger;
+    bytes_ = wanted;
+    return true;
+  }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  FettleContext* context_;
+  void* data_ = nullptr;
+  int64_t bytes_ = 0;
 };
 
 /// Ends a host function's call: it could not do its work. `reason`: a clause that stays where it is, for the error.

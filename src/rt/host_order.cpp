@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "rt/block.h"
 #include "rt/host_strings.h"
 #include "rt/strings.h"
 
@@ -89,9 +88,9 @@ extern "C" int32_t fettle_host_string_unique(FettleContext* context, void** buff
   auto *first = given.tensor(1).as<int64_t>(), *inverse = given.tensor(2).as<int64_t>();
   auto *counts = given.tensor(3).as<int64_t>(), *count = given.tensor(4).as<int64_t>();
   const Rows rows{*context->strings, x.as<int64_t>(), x.shape[1]};
-  Block memory;
-  if (!memory.reserve(2 * n * static_cast<int64_t>(sizeof(int64_t)))) return host_out_of_memory(context);
-  auto *order = static_cast<int64_t*>(memory.data), *spare = order + n;
+  HostMemory memory(context);
+  if (!memory.grow(2 * n * static_cast<int64_t>(sizeof(int64_t)))) return host_out_of_memory(context);
+  auto *order = memory.as<int64_t>(), *spare = order + n;
   for (int64_t i = 0; i < n; ++i) order[i] = i;
   sort(order, spare, n, [&](int64_t a, int64_t b) { return rows.is_ahead(a, b); });
   int64_t groups = 0;
@@ -120,7 +119,6 @@ extern "C" int32_t fettle_host_string_unique(FettleContext* context, void** buff
   }
   for (int64_t g = groups; g < n; ++g) first[g] = counts[g] = 0;
   *count = groups;
-  memory.release();
   return FETTLE_OK;
 }
 

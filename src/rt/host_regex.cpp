@@ -1,6 +1,5 @@
 #include <string.h>
 
-#include "rt/block.h"
 #include "rt/host_strings.h"
 #include "rt/regex.h"
 #include "rt/strings.h"
@@ -12,16 +11,13 @@ namespace {
 /// Matches whole texts.
 class Matcher {
  public:
-  explicit Matcher(const int64_t* program)
-      : count_(program[0]), code_(program + 1), ranges_(program + 1 + kRegexWidth * count_) {}
-  Matcher(const Matcher&) = delete;
-  Matcher& operator=(const Matcher&) = delete;
-  ~Matcher() { memory_.release(); }
+  Matcher(FettleContext* context, const int64_t* program)
+      : count_(program[0]), code_(program + 1), ranges_(program + 1 + kRegexWidth * count_), memory_(context) {}
 
   bool reserve() {
     const int64_t lists = 4;
-    if (!memory_.reserve(lists * count_ * static_cast<int64_t>(sizeof(int64_t)))) return false;
-    auto* at = static_cast<int64_t*>(memory_.data);
+    if (!memory_.grow(lists * count_ * static_cast<int64_t>(sizeof(int64_t)))) return false;
+    auto* at = memory_.as<int64_t>();
     seen_ = at;
     now_ = at + count_;
     next_ = at + 2 * count_;
@@ -129,7 +125,7 @@ class Matcher {
 
   int64_t count_;
   const int64_t *code_, *ranges_;
-  Block memory_;
+  HostMemory memory_;
   int64_t *seen_ = nullptr, *now_ = nullptr, *next_ = nullptr, *pending_ = nullptr;
   int64_t round_ = 0;
 };
@@ -142,7 +138,7 @@ using namespace fettle::rt;
 extern "C" int32_t fettle_host_regex_match(FettleContext* context, void** buffers, const int64_t* ints) {
   const HostArguments given(buffers, ints);
   const HostTensor x = given.tensor(0), y = given.tensor(2);
-  Matcher matcher(given.tensor(1).as<int64_t>());
+  Matcher matcher(context, given.tensor(1).as<int64_t>());
   if (!matcher.reserve()) return host_out_of_memory(context);
   for (int64_t i = 0; i < x.count; ++i) y.as<uint8_t>()[i] = matcher.matches(context->strings->at(x.as<int64_t>()[i]));
   return FETTLE_OK;

@@ -2,30 +2,11 @@
 
 #include <string.h>
 
-#include "rt/block.h"
 #include "rt/strings.h"
 #include "rt/utf8.h"
 
 namespace fettle::rt {
 namespace {
-
-/// Text in the making.
-class Buffer {
- public:
-  Buffer() = default;
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() { block_.release(); }
-
-  bool reserve(int64_t bytes) {
-    constexpr int64_t kLeast = 4096;
-    return block_.grow(bytes < kLeast ? kLeast : bytes, false);
-  }
-  char* data() { return static_cast<char*>(block_.data); }
-
- private:
-  Block block_;
-};
 
 /// Strides of a tensor that is read where `y` is, 0 along what broadcasts.
 void broadcast_strides(const HostTensor& x, const HostTensor& y, int64_t* strides) {
@@ -106,11 +87,11 @@ class Parts {
 };
 
 /// The number of a string in another case; negative where memory ran out.
-int64_t in_case(const Strings& strings, int64_t number, CaseChange change, Buffer& buffer) {
+int64_t in_case(const Strings& strings, int64_t number, CaseChange change, HostMemory& buffer) {
   if (change == kAsIs) return number;
   const FettleString text = strings.at(number);
-  if (!buffer.reserve(2 * text.bytes + 4)) return -1;
-  char* to = buffer.data();
+  if (!buffer.grow(2 * text.bytes + 4)) return -1;
+  char* to = buffer.as<char>();
   for (int64_t i = 0; i < text.bytes;) {
     const Utf8 character = decode_utf8(text.data + i, text.bytes - i);
     if (character.code < 0)
@@ -119,26 +100,25 @@ int64_t in_case(const Strings& strings, int64_t number, CaseChange change, Buffe
       to += encode_utf8(change == kToLower ? to_lower(character.code) : to_upper(character.code), to);
     i += character.bytes;
   }
-  return strings.context->strings->number_of(buffer.data(), to - buffer.data());
+  return strings.context->strings->number_of(buffer.as<char>(), to - buffer.as<char>());
 }
 
 /// Of strings, by their numbers.
 class Marks {
  public:
-  Marks() = default;
-  Marks(const Marks&) = delete;
-  Marks& operator=(const Marks&) = delete;
-  ~Marks() { bytes_.release(); }
+  explicit Marks(FettleContext* context) : memory_(context) {}
 
   bool set(int64_t number) {
-    if (!bytes_.grow(number + 1, true)) return false;
-    static_cast<char*>(bytes_.data)[number] = 1;
+    if (!memory_.grow(number + 1)) return false;
+    for (; count_ <= number; ++count_) memory_.as<char>()[count_] = 0;
+    memory_.as<char>()[number] = 1;
     return true;
   }
-  bool has(int64_t number) const { return number < bytes_.bytes && static_cast<const char*>(bytes_.data)[number] != 0; }
+  bool has(int64_t number) const { return number < count_ && memory_.as<char>()[number] != 0; }
 
  private:
-  Block bytes_;  // zeroed
+  HostMemory memory_;
+  int64_t count_ = 0;
 };
 
 }  // namespace
@@ -157,14 +137,15 @@ int32_t fettle_host_string_concat(FettleContext* context, void** buffers, const 
   broadcast_strides(a, y, of_a);
   broadcast_strides(b, y, of_b);
   const Strings strings{context};
-  Buffer buffer;
+  HostMemory buffer(context);
   int64_t at_a = 0, at_b = 0;
   for (int64_t i = 0; i < y.count; ++i) {
     const FettleString first = strings.at(a.as<int64_t>()[at_a]), second = strings.at(b.as<int64_t>()[at_b]);
-    if (!buffer.reserve(first.bytes + second.bytes)) return host_out_of_memory(context);
-    memcpy(buffer.data(), first.data, static_cast<size_t>(first.bytes));
-    memcpy(buffer.data() + first.bytes, second.data, static_cast<size_t>(second.bytes));
-    if (!strings.put(y.as<int64_t>()[i], buffer.data(), first.bytes + second.bytes)) return host_out_of_memory(context);
+    if (!buffer.grow(first.bytes + second.bytes + 1)) return host_out_of_memory(context);
+    memcpy(buffer.as<char>(), first.data, static_cast<size_t>(first.bytes));
+    memcpy(buffer.as<char>() + first.bytes, second.data, static_cast<size_t>(second.bytes));
+    if (!strings.put(y.as<int64_t>()[i], buffer.as<char>(), first.bytes + second.bytes))
+      return host_out_of_memory(context);
     for (int32_t d = y.rank - 1; d >= 0; --d) {
       at_a += of_a[d];
       at_b += of_b[d];
@@ -216,8 +197,8 @@ int32_t fettle_host_string_normalize(FettleContext* context, void** buffers, con
   const auto change = static_cast<CaseChange>(given.number(0));
   const CaseChange compared = given.number(1) != 0 ? kAsIs : kToLower;
   const Strings strings{context};
-  Buffer buffer;
-  Marks stops;
+  HostMemory buffer(context);
+  Marks stops(context);
   for (int64_t i = 0; i < stop_words.count; ++i) {
     const int64_t number = in_case(strings, stop_words.as<int64_t>()[i], compared, buffer);
     if (number < 0 || !stops.set(number)) return host_out_of_memory(context);

@@ -89,7 +89,10 @@ std::vector<Dim> Lowering::sizes(Value* integers, int64_t min, int64_t max) {
 }
 
 Value* Lowering::reshape_by_data(Value* x, Value* shape) {
-  make_sizes(shape, 0, kMaxDim);
+  // Usual sizes are such that there are not more than some 2^20 elements, however many sizes there are.
+  constexpr int64_t kBits = 20, kMostBits = 7;
+  const int64_t count = shape->is_static() ? std::max<int64_t>(1, element_count(shape->shape()).value()) : 1;
+  make_sizes(shape, 0, kMaxDim, int64_t{1} << std::min(kMostBits, kBits / count));
   return status_ ? reshape(x, *ops::content_of(*shape)) : &nothing_;
 }
 
