@@ -50,8 +50,8 @@ std::vector<Kind> node_kinds() {
       node_kind("an attribute of no kind",
                 [](onnx::GraphProto* g, int v) {
                   auto* a = add_int(conv(g), "group", 1);
-                  if (v == 0) a->clear_type();
-                  if (v == 1) a->set_type(AttributeProto::UNDEFINED);
+                  if (v < 2) a->clear_type(), a->clear_i();  // its kind is that of what it holds
+                  if (v == 0) a->set_f(1);
                   if (v == 2) a->set_type(AttributeProto::SPARSE_TENSOR);
                 }),
       node_kind("an attribute twice",
