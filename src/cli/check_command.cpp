@@ -44,6 +44,11 @@ nlohmann::json reason_json(const Diagnostic& reason) {
           {"remedy", info.remedy}};
 }
 
+nlohmann::json counts_json(const std::map<std::string, int64_t>& counts) {
+  return json_list(
+      counts, [](const auto& entry) -> nlohmann::json { return {{"name", entry.first}, {"count", entry.second}}; });
+}
+
 std::string counts_text(const std::map<std::string, int64_t>& counts) {
   std::vector<std::pair<int64_t, std::string>> sorted;
   for (const auto& [name, count] : counts) sorted.emplace_back(-count, name);
@@ -125,10 +130,10 @@ Result<Report> check(const Options& options) {
                                       [](const auto& opset) -> nlohmann::json {
                                         return {{"domain", opset.first}, {"version", opset.second}};
                                       })},
-                 {"operators", survey.operators},
+                 {"operators", counts_json(survey.operators)},
                  {"parameters", survey.parameters},
                  {"parameter_bytes", survey.parameter_bytes},
-                 {"parameter_types", survey.parameter_types},
+                 {"parameter_types", counts_json(survey.parameter_types)},
                  {"inputs", named_types(survey.inputs)},
                  {"outputs", named_types(survey.outputs)},
                  {"states", nlohmann::json::array()},
