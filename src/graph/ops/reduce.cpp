@@ -61,9 +61,12 @@ struct Kind {
 
 Tensors reduce_as(const Kind& kind, const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const auto axes, reduced_axes(node));
+  const bool is_truth = in[0].dtype().is_bool();  // 0 or 1
+  const auto element = [&](const Indices& at) { return is_truth ? cast(kU8, in[0](at)) : in[0](at); };
   const te::Tensor result = over_axes(
-      node, in[0], axes, kind.reduce, [&](const Indices& at, const Indices&) { return kind.source(in[0](at)); },
+      node, in[0], axes, kind.reduce, [&](const Indices& at, const Indices&) { return kind.source(element(at)); },
       tensor_name(node));
+  if (is_truth) return one(map_output(node, [&](const Indices& i) { return ne(result(i), int_imm(0, kU8)); }));
   if (!kind.finish) return one(result);
   Dim count = 1;
   for (const int64_t axis : axes) count = count * shape_of(node, 0)[static_cast<size_t>(axis)];

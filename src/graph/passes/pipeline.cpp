@@ -111,6 +111,13 @@ Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64
                     name);
     }
   }
+  // What a file says of values was for the sizes that it was written with.
+  if (!symbols.empty())
+    for_each_graph(graph, [](Graph& g) {
+      for (Node* node : g.nodes())
+        for (Value* output : node->outputs)
+          if (output->declared) std::ranges::fill(output->declared->shape, Dim::symbol("?"));
+    });
   for (Value* input : graph.inputs())
     for (Dim& d : input->type->shape)
       d = d.substitute([&](std::string_view name) -> std::optional<Dim> {
