@@ -79,7 +79,7 @@ std::vector<Kind> model_kinds() {
                  [](ModelProto& m, int v) {
                    auto* entry = m.add_opset_import();
                    entry->set_domain(v == 0 ? "" : "ai.onnx");
-                   entry->set_version(v == 2 ? 21 : 18);
+                   entry->set_version(v == 2 ? 20 : 17);
                  }),
       model_kind("no opset",
                  [](ModelProto& m, int v) {
