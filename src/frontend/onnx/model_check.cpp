@@ -125,7 +125,9 @@ class Checker {
       const std::string domain = is_standard_domain(entry.domain()) ? std::string() : entry.domain();
       if (entry.version() < 1 || (domain.empty() && entry.version() > kMaxOpset))
         return fail(ErrorCode::E609, fmt::format("opset {} of \"{}\"", entry.version(), shortened(domain)));
-      if (!opsets.emplace(domain, entry.version()).second)
+      // Tools that merge models state the same one twice.
+      if (const auto [known, is_new] = opsets.emplace(domain, entry.version());
+          !is_new && known->second != entry.version())
         return fail(ErrorCode::E609, fmt::format("two opsets of \"{}\"", shortened(domain)));
     }
     return opsets;
