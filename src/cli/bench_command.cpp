@@ -17,6 +17,7 @@ struct Options {
   int threads = 0;
   uint64_t seed = 0;
   InputShapes shapes;
+  Limits limits;
   bool profile = false, pin = false, json = false;
 };
 
@@ -51,8 +52,12 @@ Result<Report> bench_model(const Options& options) {
     return fail(ErrorCode::E709, "'" + options.seconds_text + "' is no duration such as 10s", "--time");
   if (!options.against.empty() && is_library_path(options.model))
     return fail(ErrorCode::E709, "other engines need the ONNX file, not a compiled model", "--against");
-  FETTLE_TRY(const Model model, open_model(options.model, {options.threads, options.shapes,
-                                                           database_to_read(options.database), progress, options.pin}));
+  FETTLE_TRY(const Model model, open_model(options.model, {.threads = options.threads,
+                                                           .shapes = options.shapes,
+                                                           .database = database_to_read(options.database),
+                                                           .warn = progress,
+                                                           .pin = options.pin,
+                                                           .limits = options.limits}));
   FETTLE_TRY(const std::vector<NamedTensor> inputs, random_inputs(model, options.seed, options.shapes));
   FETTLE_TRY(ModelContext context, model.make_context());
   const int threads = options.threads > 0 ? options.threads : model.info().default_threads;
@@ -112,6 +117,7 @@ Command add_bench_command(App& app) {
   add_threads(made, &options->threads);
   add_pin(made, &options->pin);
   add_shapes(made, &options->shapes);
+  add_limits(made, &options->limits);
   return {made, [options] { return bench_model(*options); }, &options->json};
 }
 

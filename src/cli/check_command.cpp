@@ -15,6 +15,7 @@ struct Options {
   InputShapes shapes;
   OpenSizes sizes;
   ModelStates states;
+  Limits limits;
   bool json = false;
 };
 
@@ -116,7 +117,8 @@ Result<Report> check(const Options& options) {
                                                                  .database = {},
                                                                  .warn = {},
                                                                  .sizes = options.sizes,
-                                                                 .states = options.states}));
+                                                                 .states = options.states,
+                                                                 .limits = options.limits}));
   const ModelSurvey& survey = check.survey;
   const bool compiles = check.planned.has_value();
   Report report;
@@ -169,6 +171,7 @@ Command add_check_command(App& app) {
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);
   add_states(made, &options->states);
+  add_limits(made, &options->limits);
   return {made, [options] { return check(*options); }, &options->json};
 }
 

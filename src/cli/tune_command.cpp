@@ -29,6 +29,7 @@ struct Options {
   WorkloadEquality workload_equality = WorkloadEquality::kStructural;
   InputShapes shapes;
   OpenSizes sizes;
+  Limits limits;
   std::string tracker, key;
   CredentialFiles credentials;
   bool json = false;
@@ -154,7 +155,7 @@ Result<Report> tune(const Options& options) {
     std::error_code ignored;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   }
-  FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes, options.sizes));
+  FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes, options.sizes, {}, {}, {}, options.limits));
   InterruptGuard guard;
   tuning.stop = &guard.interrupted();
   std::unique_ptr<RemoteMeasurer> devices;
@@ -298,6 +299,7 @@ Command add_tune_command(App& app) {
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);
+  add_limits(made, &options->limits);
   return {made, [options] { return tune(*options); }, &options->json};
 }
 

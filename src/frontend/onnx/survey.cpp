@@ -200,15 +200,22 @@ ModelSurvey SurveyedModel::survey() const {
     if (const auto it = survey.missing.find(op_label(node)); it != survey.missing.end())
       it->second.push_back(node_label(node));
   });
+  const auto add_parameters = [&](const onnx::TensorProto& tensor) {
+    const int64_t count = elements_of(tensor);
+    survey.parameters += count;
+    survey.parameter_types[data_type_name(tensor.data_type())] += count;
+    if (const auto type = element_type(tensor.data_type()))
+      survey.parameter_bytes += count * std::max(1, type->element_bytes());
+  };
   Names initialized;
   each_graph_of(model.graph(), [&](const GraphProto& graph) {
+    // Some exporters write weights as nodes.
+    for (const NodeProto& node : graph.node())
+      for (const onnx::AttributeProto& a : node.attribute())
+        if (node.op_type() == "Constant" && a.has_t()) add_parameters(a.t());
     for (const auto& tensor : graph.initializer()) {
-      const int64_t count = elements_of(tensor);
       initialized.insert(tensor.name());
-      survey.parameters += count;
-      survey.parameter_types[data_type_name(tensor.data_type())] += count;
-      if (const auto type = element_type(tensor.data_type()))
-        survey.parameter_bytes += count * std::max(1, type->element_bytes());
+      add_parameters(tensor);
     }
   });
   for (const auto& input : model.graph().input())

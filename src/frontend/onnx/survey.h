@@ -21,8 +21,8 @@ struct ModelSurvey {
   std::map<std::string, int64_t> operators;                          // how many nodes of each, those in bodies too
   std::map<std::string, std::vector<std::string>> missing;           // operators that are not supported: their nodes
   std::vector<std::pair<std::string, std::string>> inputs, outputs;  // name, type as the file has it: "float[N, 3]"
-  int64_t parameters = 0, parameter_bytes = 0;                       // elements of initializers, those in bodies too
-  std::map<std::string, int64_t> parameter_types;                    // of which type so many elements are
+  int64_t parameters = 0, parameter_bytes = 0;     // elements of initializers and Constants, those in bodies too
+  std::map<std::string, int64_t> parameter_types;  // of which type so many elements are
 };
 
 /// A model file that can be imported again and again, each time with fewer nodes.

@@ -4,9 +4,9 @@
 set -eu
 seconds=$1 jobs=$2
 build=build/fuzz
-runtime=$(clang --print-runtime-dir 2> /dev/null || true)
-if ! command -v clang++ > /dev/null || ! ls "$runtime"/libclang_rt.fuzzer* > /dev/null 2>&1; then
-  echo "fuzz-parsers needs clang with its run-time library: install what scripts/packages-debian-dev.txt lists" >&2
+runtime=$(clang-19 --print-runtime-dir 2> /dev/null || true)
+if ! command -v clang++-19 > /dev/null || ! ls "$runtime"/libclang_rt.fuzzer* > /dev/null 2>&1; then
+  echo "fuzz-parsers needs clang-19 with its run-time library: install what scripts/packages-debian-dev.txt lists" >&2
   exit 1
 fi
 mkdir -p $build/findings $build/corpus
