@@ -119,7 +119,7 @@ def check(entry, tell):
     try:
         compiled = fettle.Model(path)
     except fettle.Error as error:
-        return json.dumps({"refused": str(error)})
+        return json.dumps({"refused": str(error).replace(f"{ROOT}/", "")})
     model = onnx.load(path)
     reference = session(path)
     names = [output.name for output in reference.get_outputs()]
