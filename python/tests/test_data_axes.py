@@ -4,7 +4,7 @@ import tempfile
 import unittest
 
 import numpy
-from beside_onnxruntime import FLOAT, INT, Beside, compiled_and_reference, ints, node, random, value
+from beside_onnxruntime import FLOAT, INT, Beside, compiled_and_reference, ints, node, random, saved, value
 
 import fettle
 
@@ -76,6 +76,15 @@ class DataAxes(Beside):
             [value("y", FLOAT, [None] * 4), value("w", FLOAT, [None, None])], {},
             *({"x": random(5, 3), "axes": ints(*axes)} for axes in [(0, 1), (3, 1), (-1, 0), (2, -4)]),
         )  # fmt: skip
+
+    def test_more_axes_than_dims_are_refused(self):
+        for made in (node("ReduceSum", ["x", "axes"], ["y"], keepdims=0), node("Squeeze", ["x", "axes"], ["y"])):
+            with self.subTest(made.op_type), tempfile.TemporaryDirectory() as folder:
+                inputs = [value("x", FLOAT, ["N"]), value("axes", INT, [2])]
+                path = saved(folder, [made], inputs, [value("y", FLOAT, [])], {}, opset=18)
+                with self.assertRaises(fettle.Error) as raised:
+                    fettle.Model(path)
+                self.assertEqual(raised.exception.code, "E606")
 
     def test_axes_that_do_not_exist_are_an_error(self):
         with tempfile.TemporaryDirectory() as folder:

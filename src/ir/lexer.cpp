@@ -64,7 +64,7 @@ class Lexer {
       indents_.push_back(width);
       push(TokenKind::kIndent);
     }
-    while (width < indents_.back()) {
+    while (indents_.size() > 1 && width < indents_.back()) {
       indents_.pop_back();
       push(TokenKind::kDedent);
     }

@@ -356,5 +356,11 @@ TEST(ParseLoops, AnOrderedMaximumKeepsItsStateANumber) {
   EXPECT_NE(text.find("M[0] = ordered_max(A[vr], M[0])\n"), std::string::npos) << text;
 }
 
+// Found by a fuzzer.
+TEST(Text, ALineThatIsIndentedLessThanTheFirst) {
+  EXPECT_FALSE(parse_expr("   a\n  +b"));
+  EXPECT_FALSE(parse_func("   f():\n  x"));
+}
+
 }  // namespace
 }  // namespace fettle

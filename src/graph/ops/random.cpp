@@ -1,6 +1,8 @@
 // Random numbers. UniformNumbers makes them; others stand for what ONNX has: RandomNormal, RandomUniform, their Like
 // forms, Bernoulli, Multinomial, and Dropout in training mode.
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cmath>
 #include <numbers>
@@ -63,7 +65,7 @@ Tensors uniform_numbers(const Node& node, std::span<const te::Tensor> in) {
 /// The random numbers of a node whose last input, where its seed isn't stated, is the number of the call.
 class Stream {
  public:
-  Stream(Lowering& g, const Node& node) : g_(g), node_(node) {
+  Stream(Lowering& g, const Node& node) : g_(g) {
     if (node.attrs.has("stream") && !node.attrs.has("seed") && !node.inputs.empty()) calls_ = node.inputs.back();
     const auto seed = static_cast<uint64_t>(std::bit_cast<int64_t>(node.attrs.get_float("seed", 0)));
     key_ = hash_combine(seed, static_cast<uint64_t>(node.attrs.get_int("stream", 0)));
@@ -87,7 +89,6 @@ class Stream {
 
  private:
   Lowering& g_;
-  const Node& node_;
   Value* calls_ = nullptr;
   uint64_t key_;
 };

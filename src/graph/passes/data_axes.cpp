@@ -26,6 +26,10 @@ Result<int64_t> count_of(const Node& node, size_t input) {
                         node.inputs[input]->name));
 }
 
+tl::unexpected<Diagnostic> too_many(const Node& node, int64_t count, int64_t rank) {
+  return ops::bad_attribute(node, fmt::format("{} axes of a tensor of rank {}", count, rank));
+}
+
 Attrs without(const Node& node, std::initializer_list<std::string_view> names) {
   Attrs attrs;
   for (const auto& [name, value] : node.attrs.entries)
@@ -100,6 +104,7 @@ Values reduce_by_data(Lowering& g, const Node& node) {
   int64_t count = 0;
   if (!keeps_dims) {
     FETTLE_TRY(count, count_of(node, 1));
+    if (count > rank) return too_many(node, count, rank);
     if (count == 0 && none_means_all) count = rank;
   }
   if (none_means_all && may_equal(stated, 0)) {
@@ -136,7 +141,7 @@ Values squeeze_by_data(Lowering& g, const Node& node) {
   const auto rank = static_cast<int64_t>(x->rank());
   FETTLE_TRY_VOID(check_dims(node, rank));
   FETTLE_TRY(const int64_t count, count_of(node, 1));
-  if (count > rank) return ops::bad_attribute(node, fmt::format("{} axes of a tensor of rank {}", count, rank));
+  if (count > rank) return too_many(node, count, rank);
   const DataAxes axes = data_axes(g, node, 1, rank);
   Value* shape = shape_of(g, x);
   Value* squeezed = where(g, axes.mask, shape, one(g));
@@ -174,6 +179,7 @@ Values pad_by_data(Lowering& g, const Node& node) {
   const auto rank = static_cast<int64_t>(x->rank());
   FETTLE_TRY_VOID(check_dims(node, rank));
   FETTLE_TRY(const int64_t count, count_of(node, 3));
+  if (count > rank) return too_many(node, count, rank);
   Value* pads = param(g, node, 1, "pads");
   if (!pads || !(pads->shape() == Shape{2 * count}))
     return ops::bad_attribute(node, "pads must have two elements an axis");
@@ -197,6 +203,7 @@ Values slice_by_data(Lowering& g, const Node& node) {
   if (!count.is_number() || !(starts->shape() == Shape{count}) || !(ends->shape() == Shape{count}) ||
       (steps && !(steps->shape() == Shape{count})))
     return ops::bad_attribute(node, "starts, ends and steps differ in length");
+  if (count.value() > rank) return too_many(node, count.value(), rank);
   const DataAxes axes = node.input(3) ? data_axes(g, node, 3, rank) : first_axes(g, count.value(), rank);
   if (node.input(3) && !(element_count(node.input(3)->shape()) == count))
     return ops::bad_attribute(node, "starts, ends and axes differ in length");
