@@ -12,8 +12,8 @@
 
 namespace fettle::passes {
 
-/// Adds the nodes that stand for one. Each is typed when it is added, so that what follows may ask for its shape; the
-/// first that cannot be typed makes the lowering fail, and what is added after it is a scalar of no meaning.
+/// Adds the nodes that stand for one. Each is typed when it is added, so that what follows may ask for its shape. The
+/// first that cannot be typed makes the lowering fail. What is added after it is a tensor of no meaning.
 class Lowering {
  public:
   Lowering(Graph& graph, const Node& node) : node_(node), nodes_(graph, node.name + ".", node.provenance) {}
@@ -62,10 +62,13 @@ class Lowering {
   Result<> status() const { return status_; }
 
  private:
+  static constexpr size_t kMostDims = 64;
+
   const Node& node_;
   NodeBuilder nodes_;
   Result<> status_;
-  Value nothing_{.name = "nothing", .type = TensorType{kF32, {}}};
+  // Of so many dims that whoever asks for one finds it.
+  Value nothing_{.name = "nothing", .type = TensorType{kF32, Shape(kMostDims, 1)}};
 };
 
 /// What the node's outputs are, made with `g`. Errors of nodes that were added need not be looked at.
