@@ -159,7 +159,7 @@ Result<std::vector<Value*>> determinant(passes::Lowering& g, const Node& node) {
       break;
     }
     Value* pivot_row = g("ArgMax", {g("Abs", {first})}, {{{"axis", row}, {"keepdims", int64_t{1}}}});  // [… 1, 1]
-    Value* is_first = g("Equal", {pivot_row, g.number(0, kI64)});
+    Value* is_first = g("Equal", {pivot_row, g.index(0)});
     Value* numbers = g.constant(reshaped(int_list(first_numbers(static_cast<size_t>(m))), {m, 1}));
     Value* is_pivot = g("Equal", {numbers, pivot_row});  // [… m, 1]
     Value* taken = g.reduce("ReduceSum", g("Where", {is_pivot, a, zero}), {row}, true);

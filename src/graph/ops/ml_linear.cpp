@@ -252,7 +252,7 @@ class SvmClassifier {
       const bool all_positive = std::ranges::none_of(coefficients_, [](double c) { return c < 0; });
       Value* greatest = g_.reduce("ReduceMax", scores, {1}, false);
       Value* is_second = g_(all_positive ? "GreaterOrEqual" : "Greater", {greatest, number(all_positive ? 0.5 : 0)});
-      index = g_("Where", {is_second, g_.number(1, kI64), index});
+      index = g_("Where", {is_second, g_.index(1), index});
     }
     return std::vector{labels_.at(g_, index), transformed_columns(g_, scores, n, transform_)};
   }

@@ -315,9 +315,9 @@ Values group_query_attention(Lowering& g, const Node& node) {
   const auto total = content_of(*node.inputs[kTotal]);
   if (!total || total->size() != 1) return not_known(node, "total_sequence_length is not known");
   const Dim batch = q->shape()[0], steps = q->shape()[2];
-  Value* lengths = g("Add", {g.reshape(g.cast(node.inputs[kLastPlace], kI64), {batch}), g.number(1, kI64)});
+  Value* lengths = g("Add", {g.reshape(g.cast(node.inputs[kLastPlace], kI64), {batch}), g.index(1)});
   // A prompt has no past, though some of it may be padding.
-  Value* before = g("Max", {g("Sub", {lengths, extent(g, q, 2)}), g.number(0, kI64)});
+  Value* before = g("Max", {g("Sub", {lengths, extent(g, q, 2)}), g.index(0)});
   Value* places = g("Add", {g.unsqueeze(before, {1}), g.unsqueeze(count_up(g, q, 2), {0})});  // [b, s]
   if (node.attrs.get_int("do_rotary", 0) != 0) {
     FETTLE_TRY_VOID(check_given(node, {kCosines, kSines}));

@@ -566,7 +566,7 @@ Result<std::vector<Value*>> resize_by_data(passes::Lowering& g, const Node& node
     Value* times = g.cast(g("Mul", {g.cast(scales, kF64), g.number(kParts, kF64)}), kI64);
     // The lowest bit of both is what they have in common.
     Value* common = g("Min", {g("BitwiseAnd", {times, g("Neg", {times})}), parts});
-    common = g("Max", {common, g.number(1, kI64)});
+    common = g("Max", {common, g.index(1)});
     Value* ratios = g("Concat", {g("Div", {times, common}), g("Div", {parts, common})}, {{{"axis", int64_t{0}}}});
     g.make_sizes(ratios, 1, kMaxDim, 1);
     FETTLE_TRY_VOID(g.status());

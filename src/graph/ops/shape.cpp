@@ -207,7 +207,7 @@ Result<std::vector<Value*>> reshape_by_data(Lowering& g, const Node& node) {
   const std::vector<Dim> stated = *content_of(*node.inputs[1]);
   const bool allow_zero = node.attrs.get_int("allowzero", 0) != 0;
   Value* shape = g.cast(node.inputs[1], kI64);
-  Value *zero = g.number(0, kI64), *one = g.number(1, kI64);
+  Value *zero = g.index(0), *one = g.index(1);
   if (!allow_zero) {
     std::vector<Value*> extents;
     Value* all = g("Shape", {x});
@@ -216,7 +216,7 @@ Result<std::vector<Value*>> reshape_by_data(Lowering& g, const Node& node) {
     Value* before = g("Concat", std::move(extents), {{{"axis", int64_t{0}}}});
     shape = g("Where", {g("Equal", {shape, zero}), before, shape});
   }
-  Value* is_open = g("Equal", {shape, g.number(-1, kI64)});
+  Value* is_open = g("Equal", {shape, g.index(-1)});
   Value* product = g("ReduceProd", {g("Where", {is_open, one, shape})}, {{{"keepdims", int64_t{0}}}});
   Value* rest = g("Div", {g("Size", {x}), g("Max", {product, one})});
   Shape dims;

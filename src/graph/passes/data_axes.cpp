@@ -39,8 +39,6 @@ Attrs without(const Node& node, std::initializer_list<std::string_view> names) {
 
 Value* shape_of(Lowering& g, Value* x) { return g("Shape", {x}); }
 Value* where(Lowering& g, Value* mask, Value* x, Value* y) { return g("Where", {g.cast(mask, kBool), x, y}); }
-Value* whole(Lowering& g, int64_t number) { return g.number(static_cast<double>(number), kI64); }
-Value* one(Lowering& g) { return whole(g, 1); }
 Value* flat_concat(Lowering& g, std::vector<Value*> lists) {
   return g("Concat", std::move(lists), {{{"axis", int64_t{0}}}});
 }
@@ -58,14 +56,14 @@ Value* param(Lowering& g, const Node& node, size_t input, std::string_view attr)
 DataAxes data_axes(Lowering& g, const Node& node, size_t input, int64_t rank) {
   Value* given = g.cast(node.inputs[input], kI64);
   given = g.reshape(given, {element_count(given->shape())});
-  Value *zero = whole(g, 0), *end = whole(g, rank);
+  Value *zero = g.index(0), *end = g.index(rank);
   Value* places = where(g, g("Less", {given, zero}), g("Add", {given, end}), given);
   Value* hits =
       g.cast(g("Equal", {g.unsqueeze(places, {1}), g.ints(ops::first_numbers(static_cast<size_t>(rank)))}), kI64);
   Value* times = g.reduce("ReduceSum", hits, {0}, false);
   // Each place is one of the axes, and no axis is two places.
   Value* count = g("Size", {places});
-  Value* mask = g("Min", {times, one(g)});
+  Value* mask = g("Min", {times, g.index(1)});
   g.require(g("Equal", {g.reduce("ReduceSum", mask, {0}, false), count}),
             fmt::format("{} \"{}\": an axis is out of range, or stated twice", node.op->name, node.name));
   return {places, hits, mask};
@@ -76,7 +74,7 @@ Value* at_axes(Lowering& g, const DataAxes& axes, Value* numbers) {
 }
 
 Value* other_extents(Lowering& g, const DataAxes& axes, Value* shape, int64_t count) {
-  Value* is_other = g("Sub", {one(g), axes.mask});
+  Value* is_other = g("Sub", {g.index(1), axes.mask});
   Value* rank_among_others = g("CumSum", {is_other}, {{{"axis", int64_t{0}}, {"exclusive", int64_t{1}}}});
   const std::vector<int64_t> numbers = ops::first_numbers(static_cast<size_t>(count));
   Value* is_it = g.cast(g("Equal", {rank_among_others, g.unsqueeze(g.ints(numbers), {1})}), kI64);  // [count, rank]
@@ -87,7 +85,7 @@ Value* around_axis(Lowering& g, const DataAxes& axes, Value* x) {
   const auto numbers = g.ints(ops::first_numbers(x->shape().size()));
   Value* shape = shape_of(g, x);
   const auto product = [&](std::string_view side) {
-    return g.reduce("ReduceProd", where(g, g(side, {numbers, axes.places}), shape, one(g)), {0}, true);
+    return g.reduce("ReduceProd", where(g, g(side, {numbers, axes.places}), shape, g.index(1)), {0}, true);
   };
   return g.reshape_by_data(x, flat_concat(g, {product("Less"), g("Gather", {shape, axes.places}), product("Greater")}));
 }
@@ -108,11 +106,11 @@ Values reduce_by_data(Lowering& g, const Node& node) {
     if (count == 0 && none_means_all) count = rank;
   }
   if (none_means_all && may_equal(stated, 0)) {
-    Value* is_none = g("Equal", {g("Size", {axes.places}), whole(g, 0)});
+    Value* is_none = g("Equal", {g("Size", {axes.places}), g.index(0)});
     axes.mask = g("Max", {axes.mask, g.cast(is_none, kI64)});
   }
   Value* shape = shape_of(g, x);
-  Value *kept = where(g, axes.mask, one(g), shape), *reduced = where(g, axes.mask, shape, one(g));
+  Value *kept = where(g, axes.mask, g.index(1), shape), *reduced = where(g, axes.mask, shape, g.index(1));
   Value* pairs = g("Concat", {g.unsqueeze(kept, {1}), g.unsqueeze(reduced, {1})}, {{{"axis", int64_t{1}}}});
   std::vector<int64_t> second;
   for (int64_t d = 0; d < rank; ++d) second.push_back(2 * d + 1);
@@ -144,8 +142,8 @@ Values squeeze_by_data(Lowering& g, const Node& node) {
   if (count > rank) return too_many(node, count, rank);
   const DataAxes axes = data_axes(g, node, 1, rank);
   Value* shape = shape_of(g, x);
-  Value* squeezed = where(g, axes.mask, shape, one(g));
-  g.require(g("Equal", {g.reduce("ReduceSum", g("Abs", {g("Sub", {squeezed, one(g)})}), {0}, false), whole(g, 0)}),
+  Value* squeezed = where(g, axes.mask, shape, g.index(1));
+  g.require(g("Equal", {g.reduce("ReduceSum", g("Abs", {g("Sub", {squeezed, g.index(1)})}), {0}, false), g.index(0)}),
             fmt::format("Squeeze \"{}\": an extent is not 1", node.name));
   return std::vector{g.reshape_by_data(x, other_extents(g, axes, shape, rank - count))};
 }
@@ -157,10 +155,10 @@ Values unsqueeze_by_data(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_dims(node, rank));
   const DataAxes axes = data_axes(g, node, 1, rank);
   if (before == 0) return std::vector{g.reshape(x, Shape(static_cast<size_t>(rank), 1))};
-  Value* is_old = g("Sub", {one(g), axes.mask});
+  Value* is_old = g("Sub", {g.index(1), axes.mask});
   Value* which = g("CumSum", {is_old}, {{{"axis", int64_t{0}}, {"exclusive", int64_t{1}}}});
-  which = g("Min", {which, whole(g, before - 1)});
-  Value* extents = where(g, axes.mask, one(g), g("Gather", {shape_of(g, x), which}));
+  which = g("Min", {which, g.index(before - 1)});
+  Value* extents = where(g, axes.mask, g.index(1), g("Gather", {shape_of(g, x), which}));
   return std::vector{g.reshape_by_data(x, extents)};
 }
 
@@ -221,7 +219,7 @@ Values slice_by_data(Lowering& g, const Node& node) {
     return std::vector{g("Slice", {x, from, to})};
   }
   // With steps, of which the sign may be unknown: elements begin + i * step of each dim.
-  Value *zero = whole(g, 0), *unit = one(g);
+  Value *zero = g.index(0), *unit = g.index(1);
   Value* step = where(g, axes.mask, at_axes(g, axes, steps), unit);
   g.require(all_hold(g, g("Not", {g("Equal", {step, zero})})), fmt::format("Slice \"{}\": a step of 0", node.name));
   Value* is_backward = g("Less", {step, zero});
@@ -237,7 +235,7 @@ Values slice_by_data(Lowering& g, const Node& node) {
   Value* end = where(g, axes.mask, place(at_axes(g, axes, ends)), shape);
   Value* way = where(g, is_backward, g("Sub", {begin, end}), g("Sub", {end, begin}));
   // No step is longer than the longest way: sums stay small.
-  Value* size = g("Min", {g("Abs", {g("Max", {step, whole(g, -kMaxDim)})}), whole(g, kMaxDim)});
+  Value* size = g("Min", {g("Abs", {g("Max", {step, g.index(-kMaxDim)})}), g.index(kMaxDim)});
   Value* lengths = g("Div", {g("Add", {g("Max", {way, zero}), g("Sub", {size, unit})}), size});
   g.make_sizes(lengths, 0, kMaxDim);
   FETTLE_TRY_VOID(g.status());
