@@ -54,7 +54,8 @@ class Relayout {
     /// Where its table is steps from a first place: drops it, and returns that place.
     int64_t without_table();
   };
-  /// Separable maps: offset of (i0, i1, …) = first_ + Σ axes_[d].at(i_d). Else offsets_ has one entry a logical element.
+  /// Separable maps: offset of (i0, i1, …) = first_ + Σ axes_[d].at(i_d). Else offsets_ has one for each logical
+  /// element.
   std::vector<Axis> axes_;
   int64_t first_ = 0;
   std::vector<int64_t> offsets_;

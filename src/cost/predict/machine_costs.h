@@ -41,8 +41,8 @@ struct MachineCosts {
   double fork_join_seconds = 1.5e-6;
   /// Of a line that one kernel of a model writes and the next one reads, where the second-level cache is too small.
   double hand_over_line_cycles = 16;
-  /// Of one vector of a nest that is not lowered yet, whose operands are in a near cache: multiplied and added, moved or
-  /// added up, given to a function (exp, tanh, …).
+  /// Of one vector of a nest that is not lowered yet, whose operands are in a near cache: multiplied and added, moved
+  /// or added up, given to a function (exp, tanh, …).
   double near_fma_cycles = 0.9, near_move_cycles = 1.5, function_cycles = 12;
   std::array<double, kSources> capacity_bytes{48e3, 1e6, 32e6};  // of L1, L2, L3
   double l1_ways = 8, l1_way_bytes = 4096;
