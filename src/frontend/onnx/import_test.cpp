@@ -756,6 +756,7 @@ TEST_F(OnnxImport, AttributesOfKindsThatAnOperatorDoesNotTake) {
 // A graph that an operator takes is its body, called as the attribute; it reads the graph around.
 TEST_F(OnnxImport, GraphsOfOperators) {
   input("x", {2, 3});
+  input("k", {});
   auto* n = node("Reduce", {"x", "x0"}, {"y"});
   n->set_domain("fettle");
   output("y");
@@ -782,7 +783,7 @@ TEST_F(OnnxImport, GraphsOfOperators) {
   auto* last = body->add_node();
   last->set_op_type("Sub");
   last->add_input("t");
-  last->add_input("x0");
+  last->add_input("k");
   last->add_output("r");
   body->add_output()->set_name("r");
   model_.mutable_graph()->mutable_output(0)->clear_type();

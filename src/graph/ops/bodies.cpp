@@ -36,7 +36,11 @@ bool is_elementwise(const Graph& body, const Values& captured) {
 Values inlined(NodeBuilder& nodes, const ElementBody& body, const Values& arguments) {
   std::vector<Node*> added;
   Values results = inline_body(nodes.graph(), *body.graph, arguments, body.node->provenance, &added);
-  for (Node* made : added) nodes.remember(made);
+  for (Node* made : added) {
+    nodes.remember(made);
+    // What the model says of values is for one element.
+    for (Value* output : made->outputs) output->declared.reset();
+  }
   return results;
 }
 

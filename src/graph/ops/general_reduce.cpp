@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "graph/loop_kernel.h"
 #include "graph/ops/bodies.h"
 #include "graph/ops/padding.h"
 #include "graph/ops/placed_windows.h"
@@ -78,8 +79,9 @@ using Elements = std::function<Values(LoopBuilder& loop)>;
 struct Fold {
   bool gives_rows = false, before = false;  // rows: the states after each step, or before it
 };
-Values folded(Lowering& g, const Reduced& r, const Dim& steps, const Shape& kept, const Elements& elements,
-              const Fold& fold = {}) {
+Result<Values> folded(Lowering& g, const Reduced& r, const Dim& steps, const Shape& kept, const Elements& elements,
+                      const Fold& fold = {}) {
+  FETTLE_TRY_VOID(g.status());
   Values first;
   for (Value* value : r.first) first.push_back(g("Expand", {value}, {{{"shape", dims_attr(kept)}}}));
   LoopBuilder loop(g.nodes(), size_value(g.nodes(), steps));
@@ -93,7 +95,9 @@ Values folded(Lowering& g, const Reduced& r, const Dim& steps, const Shape& kept
   }
   std::vector<TensorType> types = r.types(kept);
   if (fold.gives_rows) types = joined(types, r.types(with_inserted(kept, 0, steps)));
-  return typed(loop.finish(r.body.node->name + ".fold", left, rows), types);
+  Node* made_loop = loop.finish(r.body.node->name + ".fold", left, rows);
+  made_loop->attrs.set(std::string(kFoldKey), int64_t{1});
+  return typed(made_loop, types);
 }
 
 // --- Reduce(operand…, first…, captured…) {axes} {body}
@@ -152,15 +156,14 @@ Result<Values> cumulate(Lowering& g, const Node& node) {
     return results;
   }
   const Dim steps = r.shape[static_cast<size_t>(axis)];
-  const Values made = folded(g, r, steps, without(r.shape, axis),
-                             [&](LoopBuilder& loop) {
-                               Value* at = reverse ? loop.backwards() : loop.iteration();
-                               Values slices;
-                               for (Value* x : r.operands)
-                                 slices.push_back(loop.body().pick("slice", loop.capture("operand", x), at, axis));
-                               return slices;
-                             },
-                             {.gives_rows = true, .before = exclusive});
+  const auto slices = [&](LoopBuilder& loop) {
+    Value* at = reverse ? loop.backwards() : loop.iteration();
+    Values list;
+    for (Value* x : r.operands) list.push_back(loop.body().pick("slice", loop.capture("operand", x), at, axis));
+    return list;
+  };
+  FETTLE_TRY(const Values made,
+             folded(g, r, steps, without(r.shape, axis), slices, {.gives_rows = true, .before = exclusive}));
   std::vector<int64_t> order = without(first_numbers(r.shape.size()), 0);
   order.insert(order.begin() + axis, 0);
   for (size_t i = 0; i < r.size(); ++i) {
@@ -376,9 +379,10 @@ Result<Values> select_and_scatter(Lowering& g, const Node& node) {
   Value* stays = of_elements(loop.body(), captured_by(loop, select), {kept, element}, counts)[0];
   Value* beats = op("Or", {op("Less", {place, zero}), op("Not", {stays})});
   Value* takes = op("And", {op("GreaterOrEqual", {at, zero}), beats});
-  const Node* made =
+  Node* made =
       loop.finish(node.name + ".select",
                   {{"kept", op("Where", {takes, element, kept})}, {"place", op("Where", {takes, at, place})}}, {});
+  made->attrs.set(std::string(kFoldKey), int64_t{1});
   Value* chosen = typed(made, {{dtype, counts}, {kI64, counts}})[1];
 
   // A window of padding alone writes nothing.

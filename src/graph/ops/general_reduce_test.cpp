@@ -146,9 +146,19 @@ TEST_F(GeneralReduce, KnownOperationsAreReductionsAndOthersOneKernel) {
     if (r.name == std::string("listed") || r.name == std::string("limit")) continue;
     Case c = random_case(r, "fettle.Reduce", {6, 5, 4}, r.dtypes[0]);
     c.attrs.set("axes", Ints{0, 1});
-    const Graph graph = optimized(c);
-    EXPECT_EQ(has_op(graph, "Loop"), !r.is_known) << to_text(graph);
-    for (const Node* made : graph.nodes()) EXPECT_TRUE(made->bodies.empty() || is_loop_kernel(*made)) << to_text(graph);
+    const auto check_kernels = [&] {
+      const Graph graph = optimized(c);
+      EXPECT_EQ(has_op(graph, "Loop"), !r.is_known) << to_text(graph);
+      for (const Node* made : graph.nodes())
+        EXPECT_TRUE(made->bodies.empty() || is_loop_kernel(*made)) << to_text(graph);
+    };
+    check_kernels();
+    for (size_t i = 0; i < r.n_operands; ++i) c.inputs[i].array = Array({3, 200, 100});
+    c.attrs = {{"axes", Ints{0}}};
+    check_kernels();
+    c.op = "fettle.ReduceWindow";
+    c.attrs = {{"window", Ints{2, 3, 1}}, {"pads", Ints{1, 0, 0, 0, 2, 0}}};
+    check_kernels();
   }
 }
 
@@ -180,7 +190,9 @@ TEST_F(GeneralReduce, BodiesReadTheGraphAround) {
   for (const bool is_list : {false, true}) {
     const auto body = [&](Graph& b, const std::vector<Value*>& e) {
       Value* factor = is_list ? node(b, "ReduceSum", {e[2]}, {{"keepdims", int64_t{0}}}) : e[2];
-      return std::vector{node(b, "Sub", {node(b, "Mul", {e[0], factor}), e[1]})};
+      Value* product = node(b, "Mul", {e[0], factor});
+      product->declared = TensorType{kI64, {}};
+      return std::vector{node(b, "Sub", {product, e[1]})};
     };
     Case c{.op = "fettle.Reduce",
            .inputs = {{random_array({3, 4}, kI64), kI64},

@@ -51,7 +51,7 @@ Rounds rounds_of(Lowering& g, const Dim& n) {
 }
 
 // The places of the elements in order, [… n …] along the axis.
-Value* order_by(Lowering& g, const ElementBody& body, const Values& operands, int64_t axis) {
+Result<Value*> order_by(Lowering& g, const ElementBody& body, const Values& operands, int64_t axis) {
   const Shape shape = operands[0]->shape();
   const Dim& n = shape[static_cast<size_t>(axis)];
   Shape along(shape.size(), Dim(1));
@@ -60,6 +60,7 @@ Value* order_by(Lowering& g, const ElementBody& body, const Values& operands, in
   Value* begin = g("Expand", {g.reshape(numbers, along)}, {{{"shape", dims_attr(shape)}}});
   const Rounds rounds = rounds_of(g, n);
   Value* extent = g.size(n);
+  FETTLE_TRY_VOID(g.status());
 
   LoopBuilder loop(g.nodes(), rounds.count);
   const Writer w{loop.body()};
@@ -138,7 +139,7 @@ Result<Values> sort(Lowering& g, const Node& node) {
         "TopK", {key},
         {{"k", dims_attr({shape[static_cast<size_t>(axis)]})}, {"axis", axis}, {"largest", int64_t{!is_less}}}, 2)[1];
   } else {
-    order = order_by(g, body, operands, axis);
+    FETTLE_TRY(order, order_by(g, body, operands, axis));
   }
   Values results;
   for (Value* x : operands) results.push_back(gathered(g, x, order, axis));

@@ -91,7 +91,8 @@ class GeneralOps : public testing::Test {
     return [op](Graph& body, const Values& e) { return Values{node(body, op, {e[0], e[1]})}; };
   }
 
-  RandomStream random{11};
+  // Other numbers with --gtest_shuffle and a --gtest_random_seed.
+  RandomStream random{static_cast<uint64_t>(11 + testing::UnitTest::GetInstance()->random_seed())};
   int64_t below(int64_t n) { return static_cast<int64_t>(random.below(static_cast<uint64_t>(n))); }
   bool coin() { return below(2) == 1; }
   Ints random_shape(size_t rank, int64_t most) {

@@ -151,10 +151,11 @@ Lists as_lists(Lowering& g, Value* indices, const Values& updates, const PlacedW
 }
 
 // One window after the other, by a Loop.
-Values scattered_in_turn(Lowering& g, const ElementBody& body, const Values& operands, Value* indices,
-                         const Values& updates, const PlacedWindows& w) {
+Result<Values> scattered_in_turn(Lowering& g, const ElementBody& body, const Values& operands, Value* indices,
+                                 const Values& updates, const PlacedWindows& w) {
   const size_t rank = operands[0]->shape().size();
   const Lists l = as_lists(g, indices, updates, w, rank);
+  FETTLE_TRY_VOID(g.status());
   Shape sizes(rank, Dim(1));
   const std::vector<int64_t> kept = w.kept_dims(rank);
   for (size_t k = 0; k < kept.size(); ++k) sizes[static_cast<size_t>(kept[k])] = l.window[k];
