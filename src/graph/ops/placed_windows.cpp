@@ -159,7 +159,10 @@ Result<Values> scattered_in_turn(Lowering& g, const ElementBody& body, const Val
   Shape sizes(rank, Dim(1));
   const std::vector<int64_t> kept = w.kept_dims(rank);
   for (size_t k = 0; k < kept.size(); ++k) sizes[static_cast<size_t>(kept[k])] = l.window[k];
-  LoopBuilder loop(g.nodes(), size_value(g.nodes(), l.indices->shape()[0]));
+  // Where there is nothing to write to, no window is looked at.
+  const Dim steps = l.indices->shape()[0] * min(element_count(operands[0]->shape()), 1);
+  if (steps == Dim(0)) return operands;
+  LoopBuilder loop(g.nodes(), size_value(g.nodes(), steps));
   Values states, old, given;
   for (Value* x : operands) states.push_back(loop.carry("operand", x));
   passes::NodeBuilder& inside = loop.body();
