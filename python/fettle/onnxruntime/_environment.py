@@ -88,8 +88,8 @@ def print_debug_info():
 
 
 def checked_providers(providers, provider_options):
-    """The names of those to be used with their options, in order; warns where one is not available. ValueError where
-    ONNX Runtime raises it."""
+    """The names of those to be used with their options, in order; warns where one is not available. ValueError and
+    RuntimeError where ONNX Runtime raises them."""
     if providers is None:
         return {name: {} for name in _AVAILABLE}
     if not isinstance(providers, Sequence):
@@ -122,7 +122,7 @@ def checked_providers(providers, provider_options):
             chosen[name] = {str(key): str(value) for key, value in options.items()}
     for name in chosen:
         if name not in _AVAILABLE and name not in _ELSEWHERE:
-            raise ValueError(f"Unknown Provider Type: {name}")
+            raise RuntimeError(f"Unknown Provider Type: {name}")
     used = {name: options for name, options in chosen.items() if name in _AVAILABLE}
     used.setdefault(CPU, {})
     return used

@@ -73,6 +73,17 @@ def _description_of_library(model, name):
     }  # fmt: skip
 
 
+def _as_onnx_runtime_writes(description):
+    """Types have no spaces in them, and files of the first versions of the format list every initializer as an input."""
+    described = {
+        part: [(name, type_.replace(", ", ","), shape) for name, type_, shape in description[part]]
+        for part in ("inputs", "outputs", "overridable")
+    }
+    if description["ir_version"] < 4:
+        described["overridable"] = []
+    return {**description, **described}
+
+
 def _numpy(dtype):
     return numpy.dtype(object) if dtype == "string" else numpy_type(fettle.kernel._numpy_dtype(dtype))
 
@@ -105,7 +116,7 @@ class InferenceSession:
     def _use_providers(self, providers, provider_options):
         try:
             self._provider_options = checked_providers(providers, provider_options)
-        except ValueError as error:
+        except (ValueError, RuntimeError) as error:
             if not self._enable_fallback:
                 raise
             print(f"EP Error {error} when using {providers}\nFalling back to ['{CPU}'] and retrying.")
@@ -149,11 +160,8 @@ class InferenceSession:
 
     def _open_file(self, options, path):
         source = self._with_options(options)
-        description = _fettle._describe_model(source)
-        # Files of the first versions of the format list every initializer as an input.
-        overridable = description["overridable"] if description["ir_version"] >= 4 else []
-        description = {**description, "overridable": overridable}
-        self._programs = Programs(self._compile, source, [name for name, _, _ in overridable])
+        description = _as_onnx_runtime_writes(_fettle._describe_model(source))
+        self._programs = Programs(self._compile, source, [name for name, _, _ in description["overridable"]])
         try:
             model = self._programs.open()
         except Error as error:

@@ -95,6 +95,19 @@ void fill(TensorProto& tensor, const std::string& name, const GivenInitializer& 
   }
 }
 
+/// What the file says of other shapes need not hold where inputs have others.
+void forget_shapes(GraphProto& graph) {
+  graph.clear_value_info();
+  for (auto& output : *graph.mutable_output()) {
+    if (!output.type().has_tensor_type()) continue;
+    auto& tensor = *output.mutable_type()->mutable_tensor_type();
+    if (tensor.shape().dim_size() == 0)
+      tensor.clear_shape();
+    else
+      for (auto& dim : *tensor.mutable_shape()->mutable_dim()) dim.clear_value();
+  }
+}
+
 Result<> set_initializer(GraphProto& graph, const std::string& name, const GivenInitializer& given) {
   auto& sparse = *graph.mutable_sparse_initializer();
   bool is_known = false;
@@ -178,6 +191,7 @@ Result<std::string> changed_model(std::span<const std::byte> bytes, const ModelC
     const auto shape = changes.input_shapes.find(input.name());
     if (shape != changes.input_shapes.end()) set_shape(*tensor, shape->second);
   }
+  if (!changes.input_shapes.empty()) forget_shapes(graph);
   for (const auto& [name, given] : changes.initializers) FETTLE_TRY_VOID(set_initializer(graph, name, given));
   for (auto& tensor : *graph.mutable_initializer()) FETTLE_TRY_VOID(take_data(tensor, changes.files));
   if (model.ByteSizeLong() > INT_MAX) return fail(ErrorCode::E608, kTooLarge, label);
