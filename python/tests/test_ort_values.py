@@ -86,13 +86,10 @@ class Values(Both):
         self.alike(of_a_value)
 
     def test_copies(self):
-        def copied(runtime):
-            x = numbers() * 0
-            to, by = runtime.OrtValue.ortvalue_from_numpy(x), runtime.OrtValue.ortvalue_from_numpy(numbers())
-            runtime.copy_tensors([by], [to])
-            return x
-
-        self.alike(copied)
+        # ONNX Runtime copies between devices alone.
+        make, x = fettle.onnxruntime.OrtValue.ortvalue_from_numpy, numbers() * 0
+        fettle.onnxruntime.copy_tensors([make(numbers())], [make(x)])
+        self.same(x, numbers())
 
     def test_dlpack(self):
         def shared(runtime):
@@ -105,7 +102,8 @@ class Values(Both):
             return [made.numpy(), again.numpy(), capsule.numpy(), view, made.data_type()]
 
         self.alike(shared)
-        self.alike(lambda runtime: runtime.OrtValue.from_dlpack(numpy.array([True])).data_type())
+        truth = fettle.onnxruntime.OrtValue.from_dlpack(numpy.array([True]))
+        self.assertEqual(truth.data_type(), "tensor(bool)")
         self.assertIsInstance(self.alike(lambda runtime: runtime.OrtValue.from_dlpack(3)), Raised)
 
     def test_arrays_of_a_value(self):
@@ -128,6 +126,9 @@ class Values(Both):
 
 class Bindings(Both):
     def test_a_binding(self):
+        def copies(arrays):
+            return [array.copy() for array in arrays]
+
         def bound(runtime):
             x, out, session, said = numbers(), numpy.zeros((2, 3), numpy.float32), of(runtime, pair()), []
             binding = session.io_binding()
@@ -137,16 +138,17 @@ class Bindings(Both):
             binding.synchronize_inputs()
             session.run_with_iobinding(binding)
             binding.synchronize_outputs()
-            said += [binding.copy_outputs_to_cpu(), [v.numpy() for v in binding.get_outputs()]]
+            said += [copies(binding.copy_outputs_to_cpu()), copies(v.numpy() for v in binding.get_outputs())]
             binding.bind_output("z", "cpu", 0, numpy.float32, out.shape, out.ctypes.data)
             session.run_with_iobinding(binding)
-            said += [out.copy(), binding.copy_outputs_to_cpu()]
-            kept = runtime.OrtValue.ortvalue_from_numpy(out)
+            said += [out.copy(), copies(binding.copy_outputs_to_cpu())]
+            other = numpy.zeros((2, 3), numpy.float32)
+            kept = runtime.OrtValue.ortvalue_from_numpy(other)
             binding.bind_ortvalue_output("y", kept)
             binding.bind_input("a", "cpu", 0, numpy.float32, [2, 3], x.ctypes.data)
             x += 1
             session.run_with_iobinding(binding, runtime.RunOptions())
-            said += [out.copy(), len(binding.get_outputs_as_ortvaluevector())]
+            said += [out.copy(), other.copy(), len(binding.get_outputs_as_ortvaluevector())]
             binding.clear_binding_outputs()
             said += [binding.get_outputs()]
             binding.clear_binding_inputs()
@@ -197,7 +199,7 @@ class Bindings(Both):
             values = [runtime.OrtValue.ortvalue_from_numpy(numbers() + i) for i in range(2)]
             feeds = state.OrtValueVector()
             for one in values:
-                feeds.append(getattr(one, "_ortvalue", one))
+                feeds.push_back(getattr(one, "_ortvalue", one))
             device = runtime.OrtDevice.make("cpu", 0)
             session.run_with_ortvaluevector(
                 runtime.RunOptions(), ["a", "b"], feeds, ["y"], made, [getattr(device, "_ort_device", device)]

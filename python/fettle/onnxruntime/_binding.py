@@ -3,7 +3,7 @@
 import numpy
 
 from ._types import type_of_value
-from ._values import OrtValue, array_at, numpy_type, require_cpu
+from ._values import OrtValue, OrtValueVector, array_at, numpy_type, require_cpu
 
 
 class IOBinding:
@@ -61,7 +61,7 @@ class IOBinding:
         return list(self._results)
 
     def get_outputs_as_ortvaluevector(self):
-        return self.get_outputs()
+        return OrtValueVector(self._results)
 
     def copy_outputs_to_cpu(self):
         return [result._value for result in self._results]

@@ -250,6 +250,39 @@ class OrtValue:
         numpy.copyto(mine, data.reshape(mine.shape).astype(mine.dtype))
 
 
+class OrtValueVector(list):
+    """Values, one after the other."""
+
+    def push_back(self, value):
+        self.append(value)
+
+    def push_back_batch(self, torch_tensors, data_ptrs, element_types, shapes, devices):
+        """The memory at data_ptrs, which torch_tensors keep."""
+        for tensor, address, kind, shape, _ in zip(torch_tensors, data_ptrs, element_types, shapes, devices):
+            made = OrtValue._of(array_at(address, kind, shape))
+            made._keeps = tensor
+            self.append(made)
+
+    def reserve(self, count):
+        """Lists grow by themselves."""
+
+    def shrink_to_fit(self):
+        """Likewise."""
+
+    def bool_tensor_indices(self):
+        return [i for i, value in enumerate(self) if value.data_type() == "tensor(bool)"]
+
+    def element_type_at(self, idx):
+        return self[idx].element_type()
+
+    def dlpack_at(self, index):
+        return self[index].__dlpack__()
+
+    def to_dlpacks(self, to_tensor):
+        made = [value.__dlpack__() for value in self]
+        return made if to_tensor is None else [to_tensor(capsule) for capsule in made]
+
+
 def copy_tensors(src, dst, stream=None):
     """Copies each value into its counterpart."""
     del stream
