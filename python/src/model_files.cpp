@@ -110,9 +110,9 @@ nb::bytes changed(nb::object model, std::map<std::string, int64_t> named, std::m
                   std::map<std::string, std::vector<int64_t>> shapes, nb::dict initializers, nb::dict files) {
   const ModelBytes read(std::move(model));
   ModelChanges changes{.named_dims = std::move(named),
-                   .denoted_dims = std::move(denoted),
-                   .input_shapes = std::move(shapes),
-                   .initializers = given_initializers(std::move(initializers))};
+                       .denoted_dims = std::move(denoted),
+                       .input_shapes = std::move(shapes),
+                       .initializers = given_initializers(std::move(initializers))};
   for (const auto& [location, content] : files)
     changes.files[nb::cast<std::string>(location)] = text_of(nb::cast<nb::bytes>(content));
   const std::string made = take(changed_model(read.bytes(), changes, read.label()));

@@ -181,7 +181,8 @@ Result<ModelDescription> describe_model(std::span<const std::byte> bytes, const 
   return made;
 }
 
-Result<std::string> changed_model(std::span<const std::byte> bytes, const ModelChanges& changes, const std::string& label) {
+Result<std::string> changed_model(std::span<const std::byte> bytes, const ModelChanges& changes,
+                                  const std::string& label) {
   FETTLE_TRY(ModelProto model, parsed(bytes, label));
   GraphProto& graph = *model.mutable_graph();
   for (auto& input : *graph.mutable_input()) {

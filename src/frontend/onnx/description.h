@@ -64,6 +64,6 @@ Result<ModelDescription> describe_model(std::span<const std::byte> bytes, const 
 /// The model with these changes: another ONNX file. What the model does not have is not looked at, but
 /// E704 an initializer that is given is neither an initializer nor an input · E602, E607, E608
 Result<std::string> changed_model(std::span<const std::byte> bytes, const ModelChanges& changes,
-                               const std::string& label = "model");
+                                  const std::string& label = "model");
 
 }  // namespace fettle
