@@ -25,4 +25,5 @@ NB_MODULE(_fettle, m) {
   bind_own_operators(m);
   bind_models(m);
   bind_model_files(m);
+  bind_graphs(m);
 }
