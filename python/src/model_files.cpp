@@ -1,7 +1,7 @@
 // Model files as they are: what they say of their inputs, outputs and origin, and the same model with changes.
 
-#include <filesystem>
-#include <span>
+#include <memory>
+#include <variant>
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
@@ -10,35 +10,16 @@
 #include "binding.h"
 #include "driver/open.h"
 #include "frontend/onnx/description.h"
-#include "frontend/onnx/model_file.h"
+#include "model_source.h"
 
 namespace fettle::python {
 namespace {
 
-/// The bytes of a path's file, or those that were given.
-class ModelBytes {
- public:
-  /// model: a str is a path, bytes are the file.
-  explicit ModelBytes(nb::object model) : given_(std::move(model)) {
-    if (nb::isinstance<nb::bytes>(given_)) {
-      const auto bytes = nb::borrow<nb::bytes>(given_);
-      bytes_ = {static_cast<const std::byte*>(bytes.data()), bytes.size()};
-      return;
-    }
-    label_ = nb::cast<std::string>(given_);
-    file_ = take(onnx_reader::map_file(label_));
-    bytes_ = {file_.bytes.get(), static_cast<size_t>(file_.size_bytes)};
-  }
-
-  std::span<const std::byte> bytes() const { return bytes_; }
-  const std::string& label() const { return label_; }
-
- private:
-  nb::object given_;
-  onnx_reader::MappedFile file_;
-  std::span<const std::byte> bytes_;
-  std::string label_ = "model";
-};
+/// The model of a source, read where it is a path.
+OnnxModel model_of(const PySource& source) {
+  if (const auto* path = std::get_if<std::string>(&source.source)) return take(read_onnx(*path));
+  return std::get<OnnxModel>(source.source);
+}
 
 nb::list listed(const std::vector<DescribedValue>& values) {
   nb::list list;
@@ -59,9 +40,8 @@ nb::list listed(const std::vector<DescribedValue>& values) {
   return list;
 }
 
-nb::dict describe(nb::object model) {
-  const ModelBytes read(std::move(model));
-  const ModelDescription made = take(describe_model(read.bytes(), read.label()));
+nb::dict describe(const PySource& source) {
+  const ModelDescription made = describe_model(model_of(source));
   nb::dict dict;
   dict["producer"] = made.producer;
   dict["producer_version"] = made.producer_version;
@@ -106,29 +86,30 @@ std::map<std::string, GivenInitializer> given_initializers(nb::dict initializers
   return made;
 }
 
-nb::bytes changed(nb::object model, std::map<std::string, int64_t> named, std::map<std::string, int64_t> denoted,
-                  std::map<std::string, std::vector<int64_t>> shapes, nb::dict initializers, nb::dict files) {
-  const ModelBytes read(std::move(model));
+PySource changed(const PySource& source, std::map<std::string, int64_t> named, std::map<std::string, int64_t> denoted,
+                 std::map<std::string, std::vector<int64_t>> shapes, nb::dict initializers, nb::dict files) {
   ModelChanges changes{.named_dims = std::move(named),
                        .denoted_dims = std::move(denoted),
                        .input_shapes = std::move(shapes),
                        .initializers = given_initializers(std::move(initializers))};
-  for (const auto& [location, content] : files)
-    changes.files[nb::cast<std::string>(location)] = text_of(nb::cast<nb::bytes>(content));
-  const std::string made = take(changed_model(read.bytes(), changes, read.label()));
-  return nb::bytes(made.data(), made.size());
+  for (const auto& [location, content] : files) {
+    const auto kept = std::make_shared<std::string>(text_of(nb::cast<nb::bytes>(content)));
+    changes.files[nb::cast<std::string>(location)] = {{kept, reinterpret_cast<const std::byte*>(kept->data())},
+                                                      static_cast<int64_t>(kept->size())};
+  }
+  return {take(changed_model(model_of(source), changes))};
 }
 
 }  // namespace
 
 void bind_model_files(nb::module_& m) {
   m.def("_is_library_path", &is_library_path, nb::arg("path"));
-  m.def("_describe_model", &describe, nb::arg("model"),
-        "What the file says of its inputs, outputs and origin; shapes are lists of int, name or None, or None.");
-  m.def("_model_with", &changed, nb::arg("model"), nb::arg("named_dims") = std::map<std::string, int64_t>{},
+  m.def("_describe_model", &describe, nb::arg("source"),
+        "What a model's file says of its inputs, outputs and origin; shapes are lists of int, name or None, or None.");
+  m.def("_model_with", &changed, nb::arg("source"), nb::arg("named_dims") = std::map<std::string, int64_t>{},
         nb::arg("denoted_dims") = std::map<std::string, int64_t>{},
         nb::arg("shapes") = std::map<std::string, std::vector<int64_t>>{}, nb::arg("initializers") = nb::dict{},
-        nb::arg("files") = nb::dict{}, "The file with that in it; see frontend/onnx/description.h.");
+        nb::arg("files") = nb::dict{}, "The model with that in it; see frontend/onnx/description.h.");
 }
 
 }  // namespace fettle::python

@@ -2,7 +2,7 @@
 
 import numpy
 
-from ._types import type_of_value
+from ..onnx_types import type_of_value
 from ._values import OrtValue, OrtValueVector, array_at, numpy_type, require_cpu
 
 

@@ -2,8 +2,6 @@
 
 import os
 
-from ..errors import Error
-
 _MODULE = "fettle.onnxruntime.capi.onnxruntime_pybind11_state"
 # By ONNX Runtime's numbers.
 _CODES = (
@@ -61,4 +59,4 @@ def of_running(error):
     return made(CLASSES["Fail"], f"Non-zero status code returned while running the model. {error}")
 
 
-__all__ = ["CLASSES", "Error", "InvalidModel", "UnsupportedModel", "made", "of_loading", "of_running", *CLASSES]
+__all__ = ["CLASSES", "InvalidModel", "UnsupportedModel", "made", "of_loading", "of_running", *CLASSES]

@@ -2,8 +2,8 @@
 
 import numpy
 
+from ..onnx_types import type_of_array, type_of_value
 from ._errors import Fail, InvalidArgument, made
-from ._types import type_of_array, type_of_value
 from ._values import OrtValue, array_of_list, tensor_dtype
 
 _BOTH = "Please fix either the inputs/outputs or the model."

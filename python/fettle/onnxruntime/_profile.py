@@ -25,17 +25,18 @@ class Profile:
             if self._events is not None:
                 self._events.append(event)
 
-    def run(self, model, given):
-        """A call of the model; each kernel is an event."""
-        context = model.context()
-        context.record_kernels(True)
-        results = context.run(**given)
-        for kernel, begin_ns, end_ns in context.kernel_times():
-            name, origins = model.kernels[kernel]
+    def begin(self, context):
+        """The kernels of the context's calls are recorded from now on."""
+        context._base._record_kernels()
+
+    def end(self, context):
+        """Each kernel that ran is an event."""
+        kernels = context._base._kernels
+        for kernel, begin_ns, end_ns in context._base._take_kernel_times():
+            name, origins = kernels[kernel]
             nodes = [origin for origin in origins.split("\n") if origin]
             self.add("Node", f"{name}_kernel_time", begin_ns, end_ns, nodes=nodes, provider="FettleExecutionProvider",
                      op_name="+".join(node.split(" ")[0] for node in nodes))  # fmt: skip
-        return results
 
     def write(self):
         """The file's name; "" where it was written before."""

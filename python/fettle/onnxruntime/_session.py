@@ -6,19 +6,19 @@ import time
 
 import numpy
 
-import fettle
-
 from .. import _fettle
 from ..errors import Error
+from ..forms import Forms
+from ..kernel import _numpy_dtype
+from ..model import _source
+from ..onnx_types import NAME_OF_NUMPY
 from ._binding import IOBinding
 from ._environment import CPU, checked_providers, thread_pool_sizes
 from ._errors import (Fail, InvalidArgument, InvalidProtobuf, ModelLoadCanceled, NoSuchFile, NotImplemented, made,
-                      of_loading)
+                      of_loading, of_running)
 from ._feeds import Feeds
 from ._options import ModelMetadata, NodeArg, RunOptions, SessionOptions
 from ._profile import Profile
-from ._programs import Programs
-from ._types import NAME_OF_NUMPY
 from ._values import CPU_MEMORY, OrtEpDevice, OrtValue, numpy_type, require_cpu
 
 
@@ -85,7 +85,7 @@ def _as_onnx_runtime_writes(description):
 
 
 def _numpy(dtype):
-    return numpy.dtype(object) if dtype == "string" else numpy_type(fettle.kernel._numpy_dtype(dtype))
+    return numpy.dtype(object) if dtype == "string" else numpy_type(_numpy_dtype(dtype))
 
 
 class InferenceSession:
@@ -153,35 +153,31 @@ class InferenceSession:
             raise made(NotImplemented, "models in ONNX Runtime's own format are not read; give the ONNX file")
 
     def _open_library(self, path):
-        self._programs = Programs(self._compile, path, ())
-        model = self._programs.open()
+        self._forms = Forms(_source(path, None), threads=self._threads())
+        model = self._forms.open()
         name = os.path.basename(path).partition(".")[0]
         self._describe(_description_of_library(model, name), model)
 
     def _open_file(self, options, path):
         source = self._with_options(options)
         description = _as_onnx_runtime_writes(_fettle._describe_model(source))
-        self._programs = Programs(self._compile, source, [name for name, _, _ in description["overridable"]])
-        try:
-            model = self._programs.open()
-        except Error as error:
-            if error.code != "E604" or not description["inputs"]:
-                raise
-            model = None
-        self._describe(description, model)
+        self._forms = Forms(source, description, threads=self._threads())
+        self._describe(description, self._forms.open_if_sizes_do())
 
     def _with_options(self, options):
         """The model with the extents and initializers that options say."""
+        folder = options._entries.find("session.model_external_initializers_file_folder_path", os.curdir)
+        source = _source(self._source, folder)
         initializers = options._initializers
         if not (options._named_dims or options._denoted_dims or initializers or options._files):
-            return self._source
+            return source
         given = {}
         for name, (value, is_required) in initializers.items():
             number = OrtValue._of(value).element_type()
             data = [str(text).encode() for text in value.flat] if number == 8 else value.tobytes()
             given[name] = (number, list(value.shape), data, not is_required)
         return _fettle._model_with(
-            self._source, named_dims=options._named_dims, denoted_dims=options._denoted_dims, initializers=given,
+            source, named_dims=options._named_dims, denoted_dims=options._denoted_dims, initializers=given,
             files=options._files,
         )  # fmt: skip
 
@@ -189,16 +185,6 @@ class InferenceSession:
         options = self._sess_options
         threads = options.intra_op_num_threads if options.use_per_session_threads else thread_pool_sizes[0]
         return max(0, threads)
-
-    def _compile(self, source, shapes):
-        if not hasattr(fettle, "compile"):  # TEMPORARY
-            import tempfile
-            with tempfile.TemporaryDirectory() as folder:
-                if isinstance(source, bytes):
-                    __import__("pathlib").Path(folder + "/model.onnx").write_bytes(source)
-                    source = folder + "/model.onnx"
-                return fettle.Model(source, shapes=shapes, threads=self._threads())
-        return fettle.compile(source, shapes=shapes, threads=self._threads())
 
     def _describe(self, description, model):
         self._description = description
@@ -215,7 +201,7 @@ class InferenceSession:
         self._feeds = Feeds(description["inputs"], description["overridable"])
         self._model_meta = ModelMetadata(description)
         is_plain = model is not None and not model.structures and not self._profile
-        self._quick = model if callable(model) and is_plain and [n for n, _, _ in model.outputs] == self._output_names else None
+        self._quick = model if is_plain and [n for n, _, _ in model.outputs] == self._output_names else None
         self._quick_names = [name for name, _, _ in model.inputs] if model is not None else []
 
     # What it says of itself.
@@ -331,11 +317,15 @@ class InferenceSession:
         begin = time.monotonic_ns()
 
         def call(model, given):
-            if self._profile:
-                return self._profile.run(model, given)
-            return model.run(**given) if run_options is None else _cancellable(model, given, run_options)
+            if run_options is None and self._profile is None:
+                return model.run(**given)
+            with self._forms.context(model) as context:
+                return _run_in(context, given, run_options, self._profile)
 
-        outputs = self._programs.run(feeds, call)
+        try:
+            _, outputs = self._forms.run(feeds, call)
+        except Error as error:
+            raise of_running(error) from error
         if self._profile:
             self._profile.add("Session", "model_run", begin, time.monotonic_ns())
         return [outputs[name] for name in self._output_names]
@@ -381,17 +371,21 @@ class InferenceSession:
         return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id, vendor_id)
 
 
-def _cancellable(model, given, run_options):
-    """A run that `run_options.terminate = True` ends."""
-    context = model.context()
+def _run_in(context, given, run_options, profile):
+    """A run that `run_options.terminate = True` ends, and whose kernels are recorded."""
+    if profile:
+        profile.begin(context)
     context.begin(**given)
-    run_options._begin(context)
+    if run_options is not None:
+        run_options._begin(context)
     try:
         return context.wait()
     except Error as error:
-        if run_options.terminate:
+        if run_options is not None and run_options.terminate:
             raise made(Fail, "Exiting due to terminate flag being set to true.") from error
         raise
     finally:
-        run_options._end(context)
-
+        if run_options is not None:
+            run_options._end(context)
+        if profile:
+            profile.end(context)

@@ -6,8 +6,8 @@ import operator
 
 import numpy
 
+from ..onnx_types import NAME_OF_NUMPY, NUMBER_OF_NAME, NUMPY_OF_NAME, NUMPY_OF_NUMBER, type_of_array, type_of_value
 from ._options import OrtAllocatorType, OrtDeviceMemoryType, OrtHardwareDeviceType, OrtMemType
-from ._types import NAME_OF_NUMPY, NUMBER_OF_NAME, NUMPY_OF_NAME, NUMPY_OF_NUMBER, type_of_array, type_of_value
 
 _DEVICE_TYPES = {"cpu": 0, "gpu": 1, "cuda": 1, "dml": 1, "webgpu": 1, "npu": 3, "cann": 3}
 

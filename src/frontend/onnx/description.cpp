@@ -1,12 +1,11 @@
 #include "frontend/onnx/description.h"
 
 #include <fmt/format.h>
-#include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
-#include <charconv>
-#include <climits>
+#include <memory>
 #include <set>
+#include <string_view>
 
 #include "frontend/onnx/structures.h"
 #include "onnx-ml.pb.h"
@@ -18,17 +17,6 @@ using onnx::GraphProto;
 using onnx::ModelProto;
 using onnx::TensorProto;
 using onnx::TypeProto;
-
-constexpr const char* kTooLarge = "a model file above 2 GiB; keep its weights as external data";
-
-Result<ModelProto> parsed(std::span<const std::byte> bytes, const std::string& label) {
-  if (bytes.size() > INT_MAX) return fail(ErrorCode::E608, kTooLarge, label);
-  ModelProto model;
-  google::protobuf::LogSilencer quiet;
-  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return fail(ErrorCode::E602, {}, label);
-  if (!model.has_graph()) return fail(ErrorCode::E602, "it has no graph", label);
-  return model;
-}
 
 /// The tensor that a type is made of; null: there is none, or it is a map's.
 TypeProto::Tensor* tensor_in(TypeProto& type) {
@@ -128,40 +116,10 @@ Result<> set_initializer(GraphProto& graph, const std::string& name, const Given
   return {};
 }
 
-/// External data of one of the files that are given become the tensor's own.
-Result<> take_data(TensorProto& tensor, const std::map<std::string, std::string>& files) {
-  if (tensor.data_location() != TensorProto::EXTERNAL) return {};
-  const std::string* file = nullptr;
-  size_t offset = 0, length = std::string::npos;
-  bool is_number = true;
-  for (const auto& entry : tensor.external_data()) {
-    const std::string& text = entry.value();
-    const auto read = [&](size_t& number) {
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-      is_number = is_number && error == std::errc{} && end == text.data() + text.size();
-    };
-    if (entry.key() == "location") {
-      const auto found = files.find(text);
-      file = found == files.end() ? nullptr : &found->second;
-    } else if (entry.key() == "offset") {
-      read(offset);
-    } else if (entry.key() == "length") {
-      read(length);
-    }
-  }
-  if (!file) return {};
-  if (!is_number || offset > file->size() || (length != std::string::npos && length > file->size() - offset))
-    return fail(ErrorCode::E607, "what is given in memory is too short, or its place is no number", tensor.name());
-  tensor.set_raw_data(file->substr(offset, length));
-  tensor.clear_external_data();
-  tensor.set_data_location(TensorProto::DEFAULT);
-  return {};
-}
-
 }  // namespace
 
-Result<ModelDescription> describe_model(std::span<const std::byte> bytes, const std::string& label) {
-  FETTLE_TRY(const ModelProto model, parsed(bytes, label));
+ModelDescription describe_model(const OnnxModel& source) {
+  const ModelProto& model = *source.proto;
   const GraphProto& graph = model.graph();
   ModelDescription made{.producer = model.producer_name(),
                         .producer_version = model.producer_version(),
@@ -181,10 +139,9 @@ Result<ModelDescription> describe_model(std::span<const std::byte> bytes, const 
   return made;
 }
 
-Result<std::string> changed_model(std::span<const std::byte> bytes, const ModelChanges& changes,
-                                  const std::string& label) {
-  FETTLE_TRY(ModelProto model, parsed(bytes, label));
-  GraphProto& graph = *model.mutable_graph();
+Result<OnnxModel> changed_model(const OnnxModel& source, const ModelChanges& changes) {
+  auto model = std::make_shared<ModelProto>(*source.proto);
+  GraphProto& graph = *model->mutable_graph();
   for (auto& input : *graph.mutable_input()) {
     TypeProto::Tensor* tensor = tensor_in(*input.mutable_type());
     if (!tensor) continue;
@@ -194,9 +151,9 @@ Result<std::string> changed_model(std::span<const std::byte> bytes, const ModelC
   }
   if (!changes.input_shapes.empty()) forget_shapes(graph);
   for (const auto& [name, given] : changes.initializers) FETTLE_TRY_VOID(set_initializer(graph, name, given));
-  for (auto& tensor : *graph.mutable_initializer()) FETTLE_TRY_VOID(take_data(tensor, changes.files));
-  if (model.ByteSizeLong() > INT_MAX) return fail(ErrorCode::E608, kTooLarge, label);
-  return model.SerializeAsString();
+  OnnxModel made{std::move(model), source.data, source.label};
+  for (const auto& [location, file] : changes.files) made.data.in_memory.insert_or_assign(location, file);
+  return made;
 }
 
 }  // namespace fettle

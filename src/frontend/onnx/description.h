@@ -1,15 +1,14 @@
 #pragma once
 // What a model file says of what goes in and comes out and of where it is from, and the same model changed.
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "frontend/onnx/import.h"
 
 namespace fettle {
 
@@ -55,15 +54,13 @@ struct ModelChanges {
   std::map<std::string, int64_t> denoted_dims;               // the same by what they denote: "DATA_BATCH"
   std::map<std::string, std::vector<int64_t>> input_shapes;  // -1: open; of a sequence, those of its elements
   std::map<std::string, GivenInitializer> initializers;      // in place of the model's, or of inputs
-  std::map<std::string, std::string> files;                  // external data by their locations
+  std::map<std::string, onnx_reader::MappedFile> files;      // external data by their locations
 };
 
-/// E602 not ONNX, truncated · E608 too large
-Result<ModelDescription> describe_model(std::span<const std::byte> bytes, const std::string& label = "model");
+ModelDescription describe_model(const OnnxModel& model);
 
-/// The model with these changes: another ONNX file. What the model does not have is not looked at, but
-/// E704 an initializer that is given is neither an initializer nor an input · E602, E607, E608
-Result<std::string> changed_model(std::span<const std::byte> bytes, const ModelChanges& changes,
-                                  const std::string& label = "model");
+/// The model with these changes. What it does not have is not looked at, but
+/// E704 an initializer that is given is neither an initializer nor an input
+Result<OnnxModel> changed_model(const OnnxModel& model, const ModelChanges& changes);
 
 }  // namespace fettle

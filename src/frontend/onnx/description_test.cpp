@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <optional>
 
 #include "onnx-ml.pb.h"
@@ -10,10 +11,6 @@ namespace fettle {
 namespace {
 
 using onnx::TensorProto;
-
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
 
 onnx::TypeProto::Tensor* tensor(onnx::ValueInfoProto* value, const std::string& name) {
   value->set_name(name);
@@ -54,11 +51,12 @@ onnx::ModelProto sum() {
   return model;
 }
 
+OnnxModel read(const onnx::ModelProto& model) { return {std::make_shared<onnx::ModelProto>(model)}; }
+
 onnx::ModelProto changed(const onnx::ModelProto& model, const ModelChanges& changes) {
-  onnx::ModelProto made;
-  const auto bytes = changed_model(bytes_of(model.SerializeAsString()), changes);
-  EXPECT_TRUE(bytes && made.ParseFromString(*bytes));
-  return made;
+  const auto made = changed_model(read(model), changes);
+  EXPECT_TRUE(made);
+  return made ? *made->proto : onnx::ModelProto();
 }
 
 template <class T>
@@ -67,20 +65,17 @@ std::optional<ErrorCode> code_of(const Result<T>& result) {
 }
 
 TEST(Description, SaysWhatTheFileSays) {
-  const auto made = describe_model(bytes_of(sum().SerializeAsString()));
-  ASSERT_TRUE(made);
-  EXPECT_EQ(made->producer, "tests");
-  EXPECT_EQ(made->metadata.at("key"), "value");
-  ASSERT_EQ(made->inputs.size(), 1u);
-  EXPECT_EQ(made->inputs[0].type, "tensor(float)");
-  EXPECT_EQ(made->inputs[0].dims[0].name, "N");
-  EXPECT_EQ(made->inputs[0].dims[1].extent, 3);
-  EXPECT_EQ(made->inputs[0].dims[2].extent, -1);
-  ASSERT_EQ(made->overridable.size(), 1u);
-  EXPECT_EQ(made->overridable[0].name, "w");
-  EXPECT_EQ(made->nodes[0].op_type, "Add");
-  EXPECT_EQ(code_of(describe_model(bytes_of("no model"))), ErrorCode::E602);
-  EXPECT_EQ(code_of(describe_model(bytes_of(std::string()))), ErrorCode::E602);
+  const ModelDescription made = describe_model(read(sum()));
+  EXPECT_EQ(made.producer, "tests");
+  EXPECT_EQ(made.metadata.at("key"), "value");
+  ASSERT_EQ(made.inputs.size(), 1u);
+  EXPECT_EQ(made.inputs[0].type, "tensor(float)");
+  EXPECT_EQ(made.inputs[0].dims[0].name, "N");
+  EXPECT_EQ(made.inputs[0].dims[1].extent, 3);
+  EXPECT_EQ(made.inputs[0].dims[2].extent, -1);
+  ASSERT_EQ(made.overridable.size(), 1u);
+  EXPECT_EQ(made.overridable[0].name, "w");
+  EXPECT_EQ(made.nodes[0].op_type, "Add");
 }
 
 TEST(Description, FixesExtents) {
@@ -108,31 +103,21 @@ TEST(Description, GivesInitializers) {
   EXPECT_EQ(made.graph().initializer(0).raw_data(), given.bytes);
   EXPECT_EQ(made.graph().initializer(0).float_data_size(), 0);
   EXPECT_EQ(changed(sum(), {.initializers = {{"x", given}}}).graph().initializer_size(), 2);
-  const std::string model = sum().SerializeAsString();
-  EXPECT_EQ(code_of(changed_model(bytes_of(model), {.initializers = {{"v", given}}})), ErrorCode::E704);
+  EXPECT_EQ(code_of(changed_model(read(sum()), {.initializers = {{"v", given}}})), ErrorCode::E704);
   given.is_optional = true;
   EXPECT_EQ(changed(sum(), {.initializers = {{"v", given}}}).graph().initializer_size(), 1);
 }
 
-TEST(Description, TakesExternalDataFromMemory) {
-  auto model = sum();
-  auto& w = *model.mutable_graph()->mutable_initializer(0);
-  w.clear_float_data();
-  w.set_data_location(TensorProto::EXTERNAL);
-  const auto state = [&](const std::string& key, const std::string& value) {
-    auto* entry = w.add_external_data();
-    entry->set_key(key);
-    entry->set_value(value);
-  };
-  state("location", "w.bin");
-  state("offset", "4");
-  state("length", "8");
-  const auto made = changed(model, {.files = {{"w.bin", "....12345678...."}}});
-  EXPECT_EQ(made.graph().initializer(0).raw_data(), "12345678");
-  EXPECT_EQ(made.graph().initializer(0).external_data_size(), 0);
-  EXPECT_EQ(changed(model, {}).graph().initializer(0).external_data_size(), 3);
-  const std::string bytes = model.SerializeAsString();
-  EXPECT_EQ(code_of(changed_model(bytes_of(bytes), {.files = {{"w.bin", "too short"}}})), ErrorCode::E607);
+TEST(Description, FilesAreInMemory) {
+  const std::string bytes = "12345678";
+  const auto kept = std::make_shared<std::string>(bytes);
+  const onnx_reader::MappedFile file{{kept, reinterpret_cast<const std::byte*>(kept->data())}, 8};
+  const auto made = changed_model(read(sum()), {.files = {{"w.bin", file}}});
+  ASSERT_TRUE(made);
+  onnx_reader::ExternalFiles files(made->data);
+  const auto slice = files.slice("w.bin", 4, 4);
+  ASSERT_TRUE(slice);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(slice->bytes.get()), 4), "5678");
 }
 
 }  // namespace
