@@ -67,8 +67,8 @@ nb::dict describe(const PySource& source) {
 
 std::string text_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
 
-/// initializers: name → (TensorProto's number of the type, shape, bytes, or a list of bytes: the strings, whether a model
-/// may be without it).
+/// initializers: name → (TensorProto's number of the type, shape, bytes or a list of strings' bytes, whether a model may
+/// be without it).
 std::map<std::string, GivenInitializer> given_initializers(nb::dict initializers) {
   std::map<std::string, GivenInitializer> made;
   for (const auto& [name, content] : initializers) {

@@ -76,6 +76,9 @@ class IOBinding:
     def _run(self, run_options):
         if not self._outputs:
             raise RuntimeError("Error in execution: At least one output should be requested.")
+        if run_options is None and self._session._run_into(self._inputs, self._outputs):
+            self._results = list(self._outputs.values())
+            return
         try:
             results = self._session.run(list(self._outputs), self._inputs, run_options)
         except Exception as error:

@@ -294,6 +294,19 @@ class InferenceSession:
         results = self._results(input_feed, run_options)
         return [results[i] for i in chosen]
 
+    def _run_into(self, inputs, places):
+        """Whether the outputs were written where they are bound to, all of them, without a copy. False: run another way,
+        which says what is wrong."""
+        if self._quick is None or len(inputs) != len(self._quick_names):
+            return False
+        try:
+            given = [inputs[name] for name in self._quick_names]
+            arrays = [value._value if isinstance(value, OrtValue) else value for value in given]
+            self._quick(*arrays, out=tuple([places[name]._value for name in self._output_names]))
+        except Exception:
+            return False
+        return len(places) == len(self._output_names)
+
     def _positions(self, output_names):
         if not output_names:
             return range(len(self._output_names))
