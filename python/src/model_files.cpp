@@ -67,7 +67,7 @@ nb::dict describe(const PySource& source) {
 
 std::string text_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
 
-/// initializers: name → (TensorProto's number of the type, shape, bytes or a list of strings' bytes, whether a model may
+/// initializers: name → (TensorProto's number of the type, shape, bytes or a list of strings' bytes, whether models may
 /// be without it).
 std::map<std::string, GivenInitializer> given_initializers(nb::dict initializers) {
   std::map<std::string, GivenInitializer> made;

@@ -91,7 +91,7 @@ class Both(unittest.TestCase):
                 self.assertEqual(made.tolist(), wanted.tolist(), where)
         elif isinstance(wanted, dict):
             self.assertEqual(list(made), list(wanted), where)
-            self.same([*made.values()], [*wanted.values()], where)
+            self.same([numpy.array(x) for x in made.values()], [numpy.array(x) for x in wanted.values()], where)
         else:
             self.assertEqual(made, wanted, where)
 

@@ -1,6 +1,8 @@
 """fettle.onnxruntime has every name that ONNX Runtime's package has, or says why not; with the same defaults."""
 
 import pathlib
+import subprocess
+import sys
 import unittest
 
 import onnxruntime
@@ -138,6 +140,17 @@ class Names(Both):
             self.alike(work, i)
         self.assertIn("fettle", fettle.onnxruntime.get_build_info())
         self.assertEqual(fettle.onnxruntime.get_available_providers(), ["FettleExecutionProvider", "CPUExecutionProvider"])
+
+    def test_packages_that_import_onnx_runtime(self):
+        code = (
+            "import fettle.onnxruntime; fettle.onnxruntime.install(); import onnxruntime as rt, onnxruntime.capi._pybind_state;"
+            "from onnxruntime.capi.onnxruntime_pybind11_state import Fail;"
+            "assert rt is fettle.onnxruntime and Fail is rt.capi._pybind_state.Fail;"
+            "import sys; assert not any('site-packages/onnxruntime' in str(m) for m in sys.modules.values())"
+        )
+        subprocess.run([sys.executable, "-c", code], check=True)
+        with self.assertRaisesRegex(RuntimeError, "imported before"):
+            fettle.onnxruntime.install()
 
     def test_the_page_says_why_a_name_is_refused(self):
         page = PAGE.read_text()

@@ -155,13 +155,20 @@ class Feeds(Both):
             numpy.array(["a", "bc"]), ["a", "bcd"], numpy.array(["ä", "b"], object), numpy.array([1, 2], object),
             numpy.array([1, 2]),
         ]  # fmt: skip
-        scalars = [numpy.float32(1), numpy.array(1, numpy.float32), 1.0, numpy.ones(1, numpy.float32), [1.0]]
+        scalars = [numpy.array(1, numpy.float32), numpy.ones(1, numpy.float32), [1.0], numpy.array(1), (1.0,)]
         for kind, shape, given in (
             (INT, [2], integers), (BOOL, [2], booleans), (STRING, ["N"], strings), (FLOAT, [], scalars)
         ):  # fmt: skip
             sessions = {runtime: of(runtime, same(kind, shape)) for runtime in BOTH}
             for x in given:
                 self.alike(lambda runtime: sessions[runtime].run(None, {"x": x}), (kind, x))
+
+    def test_numbers(self):
+        # ONNX Runtime takes none.
+        session = of(fettle.onnxruntime, model_of([node("Neg", ["x"], ["y"])], [value("x", FLOAT, [])], [value("y", FLOAT, [])]))
+        for x in (2, 2.0, numpy.float32(2), numpy.float64(2)):
+            for options in (None, fettle.onnxruntime.RunOptions()):
+                self.same(session.run(None, {"x": x}, options), [numpy.array(-2, numpy.float32)])
 
     def test_sequences(self):
         sequence = helper.make_tensor_sequence_value_info

@@ -1,5 +1,7 @@
 """ONNX Runtime's interface on Fettle: `import fettle.onnxruntime as onnxruntime`. See docs/onnxruntime.md."""
 
+import sys as _sys
+
 from . import capi
 from ._binding import IOBinding
 from ._environment import (VERSION, disable_telemetry_events, enable_telemetry_events, get_all_providers,
@@ -18,3 +20,14 @@ from .capi import _pybind_state, onnxruntime_inference_collection, onnxruntime_p
 __version__ = version = VERSION
 __author__ = "Fettle"
 package_name, cuda_version = "onnxruntime", ""
+
+
+def install():
+    """From now on `import onnxruntime` gives this package, in other people's code, too. RuntimeError: ONNX Runtime has been
+    imported before."""
+    kept = _sys.modules.get("onnxruntime", _sys.modules[__name__])
+    if kept is not _sys.modules[__name__]:
+        raise RuntimeError("onnxruntime has been imported before; install fettle.onnxruntime first")
+    for name, module in list(_sys.modules.items()):
+        if name == __name__ or name.startswith(__name__ + "."):
+            _sys.modules["onnxruntime" + name[len(__name__) :]] = module

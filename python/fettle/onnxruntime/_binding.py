@@ -5,6 +5,8 @@ import numpy
 from ..onnx_types import type_of_value
 from ._values import OrtValue, OrtValueVector, array_at, numpy_type, require_cpu
 
+_LARGE = 1 << 16  # bytes
+
 
 class IOBinding:
     """Of one session. Outputs are written where they are bound to, or to memory of their own."""
@@ -34,7 +36,7 @@ class IOBinding:
 
     def bind_ortvalue_input(self, name, ortvalue):
         self._require_input(name)
-        self._inputs[name] = ortvalue
+        self._inputs[name] = ortvalue._value
 
     def bind_output(self, name, device_type="cpu", device_id=0, element_type=None, shape=None, buffer_ptr=None):
         """Without buffer_ptr each run gives memory of its own."""
@@ -73,10 +75,15 @@ class IOBinding:
         self._outputs.clear()
         self._results = []
 
+    def _is_large(self):
+        """Whether all outputs are bound to memory, and to so much that a copy takes longer than to hand it over."""
+        places = self._outputs.values()
+        return None not in places and sum(getattr(place._value, "nbytes", 0) for place in places) >= _LARGE
+
     def _run(self, run_options):
         if not self._outputs:
             raise RuntimeError("Error in execution: At least one output should be requested.")
-        if run_options is None and self._session._run_into(self._inputs, self._outputs):
+        if run_options is None and self._is_large() and self._session._run_into(self._inputs, self._outputs):
             self._results = list(self._outputs.values())
             return
         try:
@@ -90,17 +97,18 @@ def _placed(name, made, place):
     """The result, in the memory of `place` where there is one."""
     if place is None:
         return OrtValue._of(made)
-    if not isinstance(made, numpy.ndarray) or not isinstance(place._value, numpy.ndarray):
+    held = place._value
+    if not isinstance(made, numpy.ndarray) or not isinstance(held, numpy.ndarray):
         place._value, place._type = made, type_of_value(made)
+        return place
+    if held.dtype == made.dtype and held.shape == made.shape:
+        numpy.copyto(held, made)
         return place
     if place.data_type() != type_of_value(made):
         raise RuntimeError(
             f"Error in execution: Unexpected output data type. Actual: ({place.data_type()}) , "
             f"expected: ({type_of_value(made)})"
         )
-    if place._value.shape != made.shape:
-        raise RuntimeError(
-            f"Error in execution: output {name} is bound to memory of shape {place.shape()}, and has {list(made.shape)}"
-        )
-    numpy.copyto(place._value, made)
-    return place
+    raise RuntimeError(
+        f"Error in execution: output {name} is bound to memory of shape {place.shape()}, and has {list(made.shape)}"
+    )

@@ -29,13 +29,17 @@ class InvalidModel(CLASSES["InvalidGraph"], CLASSES["InvalidArgument"], CLASSES[
     """ONNX Runtime raises one of the three where types, shapes, attributes or names in a model contradict each other."""
 
 
+class InvalidFile(CLASSES["InvalidProtobuf"], CLASSES["InvalidArgument"]):
+    """ONNX Runtime raises the second where a file is ONNX's without a graph: an empty one is."""
+
+
 def made(kind, text):
     """An exception of that class, with the text as ONNX Runtime begins it."""
     return kind(f"[ONNXRuntimeError] : {kind._prefix} : {text}")
 
 
 _OF_MODELS = {
-    "E602": CLASSES["InvalidProtobuf"], "E603": UnsupportedModel, "E604": UnsupportedModel, "E605": InvalidModel,
+    "E602": InvalidFile, "E603": UnsupportedModel, "E604": UnsupportedModel, "E605": InvalidModel,
     "E606": InvalidModel, "E607": CLASSES["Fail"], "E608": CLASSES["Fail"], "E609": UnsupportedModel,
     "E704": CLASSES["Fail"], "E706": CLASSES["InvalidProtobuf"], "E709": CLASSES["InvalidArgument"],
 }  # fmt: skip
@@ -46,12 +50,7 @@ def of_loading(error, path=None):
     begin = "" if path is None else f"Load model from {path} failed:"
     if error.code in ("E601", "E701") and path is not None and not os.path.exists(path):
         return made(CLASSES["NoSuchFile"], f"{begin}Load model {path} failed. File doesn't exist")
-    kind = _OF_MODELS.get(error.code, CLASSES["Fail"])
-    if error.code == "E602" and ("empty" in error.message or "no graph" in error.message):
-        return made(CLASSES["InvalidArgument"], f"{begin}No graph was found in the protobuf.")
-    if error.code in ("E601", "E602"):
-        return made(CLASSES["InvalidProtobuf"], f"{begin}Protobuf parsing failed. {error}")
-    return made(kind, f"{begin}{error}")
+    return made(_OF_MODELS.get(error.code, CLASSES["Fail"]), f"{begin}{error}")
 
 
 def of_running(error):
@@ -59,4 +58,4 @@ def of_running(error):
     return made(CLASSES["Fail"], f"Non-zero status code returned while running the model. {error}")
 
 
-__all__ = ["CLASSES", "InvalidModel", "UnsupportedModel", "made", "of_loading", "of_running", *CLASSES]
+__all__ = ["CLASSES", "InvalidFile", "InvalidModel", "UnsupportedModel", "made", "of_loading", "of_running", *CLASSES]

@@ -59,6 +59,8 @@ def _tensor(name, value, type_, shape):
         _refuse_type(f"({type_of_value(value)})", f"({type_})")
     elif isinstance(value, (tuple, str, bytes)):
         raise RuntimeError(f"Input must be a list of dictionaries or a single numpy array for input '{name}'.")
+    elif isinstance(value, (int, float, numpy.generic)) and shape == []:
+        value = array_of_list(value, tensor_dtype(type_))
     elif not isinstance(value, numpy.ndarray):
         raise RuntimeError(f"Unable to handle object of type {type(value)}")
     try:

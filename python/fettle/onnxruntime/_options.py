@@ -3,6 +3,7 @@
 import enum
 import operator
 import threading
+import time
 
 from ._errors import Fail, NotImplemented, made
 
@@ -234,16 +235,25 @@ class RunOptions:
             raise TypeError(f"terminate is of type bool, and {value!r} is not")
         with self._lock:
             self._terminate = value
-            if value:
+            if value and self._running:
+                threading.Thread(target=self._end_all, daemon=True).start()
+
+    def _end_all(self):
+        """Until nothing runs any more: to cancel what is about to begin has no effect."""
+        while True:
+            with self._lock:
+                if not (self._terminate and self._running):
+                    return
                 for context in self._running:
                     context.cancel()
+            time.sleep(0.001)
 
     def _begin(self, context):
-        """From now on `terminate` ends what runs in the context, which was begun."""
+        """From now on `terminate` ends what runs in the context. False: it was set before."""
         with self._lock:
-            self._running.append(context)
-            if self._terminate:
-                context.cancel()
+            if not self._terminate:
+                self._running.append(context)
+            return not self._terminate
 
     def _end(self, context):
         with self._lock:

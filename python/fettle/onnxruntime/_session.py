@@ -93,9 +93,11 @@ class InferenceSession:
 
     def __init__(self, path_or_bytes, sess_options=None, providers=None, provider_options=None, **kwargs):
         if isinstance(path_or_bytes, (str, os.PathLike)):
-            self._source = os.fspath(path_or_bytes)
+            self._source = self._model_path = os.fspath(path_or_bytes)
+            self._model_bytes = None
         elif isinstance(path_or_bytes, bytes):
-            self._source = path_or_bytes
+            self._source = self._model_bytes = path_or_bytes
+            self._model_path = None
         else:
             raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
         if sess_options is not None and not isinstance(sess_options, SessionOptions):
@@ -198,6 +200,7 @@ class InferenceSession:
                 shape = _merged(shape, inferred[name])
             self._outputs.append(NodeArg(name, type_, shape or []))
         self._output_names = [arg.name for arg in self._outputs]
+        self._positions_by_name = {name: i for i, name in enumerate(self._output_names)}
         self._feeds = Feeds(description["inputs"], description["overridable"])
         self._model_meta = ModelMetadata(description)
         is_plain = model is not None and not model.structures and not self._profile
@@ -281,18 +284,24 @@ class InferenceSession:
 
     def run(self, output_names, input_feed, run_options=None):
         """Arrays, lists, dicts and None, in the order of output_names, or of the model's outputs."""
-        if run_options is None and self._quick is not None and len(input_feed) == len(self._quick_names):
-            try:
-                made_ = self._quick(*[input_feed[name] for name in self._quick_names])
-            except Exception:
-                made_ = None  # it is given otherwise, or the reason is found below
-            if made_ is not None:
-                results = list(made_) if isinstance(made_, tuple) else [made_]
-                return results if not output_names else self._chosen(output_names, results)
+        if run_options is None and self._quick is not None:
+            results = self._run_quickly(input_feed)
+            if results is not None:
+                return results if not output_names else [results[i] for i in self._positions(output_names)]
         self._feeds.require(input_feed)
         chosen = self._positions(output_names)
         results = self._results(input_feed, run_options)
         return [results[i] for i in chosen]
+
+    def _run_quickly(self, input_feed):
+        """All outputs of arrays that lie as the model takes them. None: they are given otherwise, or wrong."""
+        try:
+            if len(input_feed) != len(self._quick_names):
+                return None
+            results = self._quick(*[input_feed[name] for name in self._quick_names])
+        except Exception:
+            return None
+        return list(results) if isinstance(results, tuple) else [results]
 
     def _run_into(self, inputs, places):
         """Whether the outputs were written where they are bound to, all of them, without a copy. False: run another way,
@@ -300,8 +309,7 @@ class InferenceSession:
         if self._quick is None or len(inputs) != len(self._quick_names):
             return False
         try:
-            given = [inputs[name] for name in self._quick_names]
-            arrays = [value._value if isinstance(value, OrtValue) else value for value in given]
+            arrays = [inputs[name] for name in self._quick_names]
             self._quick(*arrays, out=tuple([places[name]._value for name in self._output_names]))
         except Exception:
             return False
@@ -310,22 +318,20 @@ class InferenceSession:
     def _positions(self, output_names):
         if not output_names:
             return range(len(self._output_names))
-        if isinstance(output_names, str) or not all(isinstance(name, str) for name in output_names):
+        if isinstance(output_names, str):
             raise TypeError(f"run(): output_names is a list of names, not {output_names!r}")
-        for name in output_names:
-            if name not in self._output_names:
-                raise made(InvalidArgument, f"Invalid output name:{name}")
-        return [self._output_names.index(name) for name in output_names]
-
-    def _chosen(self, output_names, results):
-        return [results[i] for i in self._positions(output_names)]
+        try:
+            return [self._positions_by_name[name] for name in output_names]
+        except KeyError:
+            if not all(isinstance(name, str) for name in output_names):
+                raise TypeError(f"run(): output_names is a list of names, not {output_names!r}") from None
+            wrong = next(name for name in output_names if name not in self._positions_by_name)
+            raise made(InvalidArgument, f"Invalid output name:{wrong}") from None
 
     def _results(self, input_feed, run_options):
         """All outputs, in the model's order."""
         if run_options is not None and not isinstance(run_options, RunOptions):
             raise TypeError(f"run(): run_options is no RunOptions, but {type(run_options)}")
-        if run_options is not None and run_options.terminate:
-            raise made(Fail, "Exiting due to terminate flag being set to true.")
         feeds = self._feeds.converted(input_feed)
         begin = time.monotonic_ns()
 
@@ -386,13 +392,12 @@ class InferenceSession:
 
 def _run_in(context, given, run_options, profile):
     """A run that `run_options.terminate = True` ends, and whose kernels are recorded."""
+    if run_options is not None and not run_options._begin(context):
+        raise made(Fail, "Exiting due to terminate flag being set to true.")
     if profile:
         profile.begin(context)
-    context.begin(**given)
-    if run_options is not None:
-        run_options._begin(context)
     try:
-        return context.wait()
+        return context.run(**given)
     except Error as error:
         if run_options is not None and run_options.terminate:
             raise made(Fail, "Exiting due to terminate flag being set to true.") from error

@@ -136,15 +136,15 @@ class _Capsule:
 class OrtValue:
     """An array, or a list or map as models give them. An array's memory is shared, not copied, where it is dense."""
 
-    def __init__(self, value, _type=None):
-        if _type is None:
+    def __init__(self, value, _type=0):
+        if _type == 0:
             raise ValueError("an OrtValue is made by one of ortvalue_from_numpy, ortvalue_from_shape_and_type, from_dlpack")
         self._value, self._type = value, _type
 
     @classmethod
     def _of(cls, value, type_=None):
-        """type_: as ONNX writes it, where the value does not tell."""
-        return cls(value, type_ or type_of_value(value))
+        """type_: as ONNX writes it; None: the value tells."""
+        return cls(value, type_)
 
     @classmethod
     def ortvalue_from_numpy(cls, numpy_obj, /, device_type="cpu", device_id=0, vendor_id=-1):
@@ -218,7 +218,7 @@ class OrtValue:
         return list(self._tensor().shape)
 
     def data_type(self):
-        return self._type
+        return self._type or type_of_value(self._value)
 
     def element_type(self):
         return NUMBER_OF_NAME[type_of_array(self._tensor())[len("tensor(") : -1]]
@@ -236,7 +236,7 @@ class OrtValue:
         return False
 
     def is_tensor_sequence(self):
-        return isinstance(self._value, list) and not self._type.startswith("seq(map")
+        return isinstance(self._value, list) and not self.data_type().startswith("seq(map")
 
     def update_inplace(self, data):
         """Copies an array, or another value's, into this one's memory."""
