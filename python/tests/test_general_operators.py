@@ -45,13 +45,13 @@ class GeneralOperators(unittest.TestCase):
             g = fettle.Graph()
             shape = ["N", 6, 37]
             x, places = g.input("x", F32, shape), g.input("places", "int64", shape)
-            pair = g.node("Reduce", [x, places, g.constant(numpy.float32(-100)), g.constant(numpy.int64(100))],
-                          domain="fettle", outputs=2, axes=[axis], body=elements(4, greatest, (F32, "int64")))  # fmt: skip
+            first = [g.constant(numpy.float32(-100)), g.constant(numpy.int64(100))]
+            body = elements(4, greatest, (F32, "int64"))
+            pair = g.node("Reduce", [x, places, *first], domain="fettle", outputs=2, axes=[axis], body=body)
             model = result(g, *pair)
             for n in (5, 70):
                 given = numbers(n, 6, 37)
-                at = numpy.broadcast_to(numpy.expand_dims(numpy.arange(given.shape[axis]), [d for d in (0, 1, 2) if d != axis]), given.shape)  # fmt: skip
-                value, place = model(given, numpy.ascontiguousarray(at))
+                value, place = model(given, numpy.ascontiguousarray(numpy.indices(given.shape)[axis]))
                 numpy.testing.assert_array_equal(value, given.max(axis))
                 numpy.testing.assert_array_equal(place, given.argmax(axis))
 
@@ -75,7 +75,8 @@ class GeneralOperators(unittest.TestCase):
     def test_windows(self):
         g = fettle.Graph()
         x = g.input("x", F32, [2, 3, 12, 12])
-        attributes = {"domain": "fettle", "window": [1, 1, 3, 2], "strides": [1, 1, 2, 1], "pads": [0, 0, 1, 0, 0, 0, 1, 0]}
+        attributes = {"domain": "fettle", "window": [1, 1, 3, 2], "strides": [1, 1, 2, 1]}
+        attributes["pads"] = [0, 0, 1, 0, 0, 0, 1, 0]
         first = g.constant(numpy.float32(1))
         sums = g.node("ReduceWindow", [x, first], body=elements(2, lambda b, s, e: b.Add(s, e)), **attributes)
         folds = g.node("ReduceWindow", [x, first], body=elements(2, odd), **attributes)
@@ -84,13 +85,17 @@ class GeneralOperators(unittest.TestCase):
         back = g.node("SelectAndScatter", [x, source, first], select=select, scatter=scatter, **attributes)
         model = result(g, sums, folds, back)
         given, handed = numbers(2, 3, 12, 12), numbers(2, 3, 6, 11)
-        padded = numpy.pad(given, [(0, 0), (0, 0), (1, 1), (0, 0)], constant_values=1)
-        windows = numpy.lib.stride_tricks.sliding_window_view(padded, (3, 2), (2, 3))[:, :, ::2].reshape(2, 3, 6, 11, 6)
+
+        def windows_of(x, padding):
+            padded = numpy.pad(x, [(0, 0), (0, 0), (1, 1), (0, 0)], constant_values=padding)
+            views = numpy.lib.stride_tricks.sliding_window_view(padded, (3, 2), (2, 3))
+            return views[:, :, ::2].reshape(2, 3, 6, 11, 6)
+
+        windows = windows_of(given, 1)
         want, total = numpy.ones((2, 3, 6, 11), F32), numpy.ones_like(given)
         for k in range(6):
             want = 2 * want - windows[..., k]
-        lowest = numpy.pad(given, [(0, 0), (0, 0), (1, 1), (0, 0)], constant_values=-100)
-        chosen = numpy.lib.stride_tricks.sliding_window_view(lowest, (3, 2), (2, 3))[:, :, ::2].reshape(2, 3, 6, 11, 6).argmax(-1)  # fmt: skip
+        chosen = windows_of(given, -100).argmax(-1)
         for n, c, h, w in numpy.ndindex(*handed.shape):
             k = chosen[n, c, h, w]
             total[n, c, 2 * h - 1 + k // 2, w + k % 2] += handed[n, c, h, w]
@@ -116,10 +121,10 @@ class GeneralOperators(unittest.TestCase):
     def test_gather_and_scatter(self):
         g = fettle.Graph()
         x, at, new = g.input("x", F32, [9, 4]), g.input("at", "int64", ["N"]), g.input("new", F32, ["N", 4])
-        dims = {"domain": "fettle", "window_dims": [1], "index_map": [0], "index_vector_dim": 1}
-        read = g.node("Gather", [x, at], slice_sizes=[1, 4], collapsed_dims=[0], **dims)
-        added = g.node("Scatter", [x, at, new], body=elements(2, lambda b, s, e: b.Add(s, e)), collapsed_dims=[0], **dims)
-        folded = g.node("Scatter", [x, at, new], body=elements(2, odd), collapsed_dims=[0], **dims)
+        dims = {"domain": "fettle", "window_dims": [1], "collapsed_dims": [0], "index_map": [0], "index_vector_dim": 1}
+        read = g.node("Gather", [x, at], slice_sizes=[1, 4], **dims)
+        added = g.node("Scatter", [x, at, new], body=elements(2, lambda b, s, e: b.Add(s, e)), **dims)
+        folded = g.node("Scatter", [x, at, new], body=elements(2, odd), **dims)
         model = result(g, read, added, folded)
         for n in (0, 1, 20):
             data, places, given = numbers(9, 4), numpy.random.default_rng(n).integers(-2, 12, n), numbers(n, 4)
@@ -136,20 +141,22 @@ class GeneralOperators(unittest.TestCase):
     def test_contraction_and_convolution(self):
         g = fettle.Graph()
         a, b = g.input("a", F32, ["N", 8, 5, 16]), g.input("b", F32, [7, "N", 16, 8])
-        product = g.node("Contraction", [a, b], domain="fettle", batch_a=[0], batch_b=[1], contracting_a=[1, 3],
-                         contracting_b=[3, 2])  # fmt: skip
+        dims = {"batch_a": [0], "batch_b": [1], "contracting_a": [1, 3], "contracting_b": [3, 2]}
+        product = g.node("Contraction", [a, b], domain="fettle", **dims)
         image = g.input("image", F32, [1, 10, 10, 4])
         kernel = numbers(3, 3, 4, 6)
-        channels_last = {"domain": "fettle", "image_dims": [0, 3, 1, 2], "kernel_dims": [3, 2, 0, 1], "output_dims": [0, 3, 1, 2]}
-        plain = g.node("Convolution", [image, g.constant(kernel)], pads=[1, 1, 1, 1], **channels_last)
-        wider = g.node("Convolution", [image, g.constant(kernel)], image_dilations=[2, 2], pads=[1, 1, 1, 1], **channels_last)
+        dims = {"image_dims": [0, 3, 1, 2], "kernel_dims": [3, 2, 0, 1], "output_dims": [0, 3, 1, 2]}
+        attributes = {"domain": "fettle", "pads": [1, 1, 1, 1], **dims}
+        plain = g.node("Convolution", [image, g.constant(kernel)], **attributes)
+        wider = g.node("Convolution", [image, g.constant(kernel)], image_dilations=[2, 2], **attributes)
         model = result(g, product, plain, wider)
         given = numbers(3, 8, 5, 16), numbers(7, 3, 16, 8), numbers(1, 10, 10, 4)
         spread = numpy.zeros((1, 19, 19, 4), F32)
         spread[:, ::2, ::2] = given[2]
 
         def convolved(x):
-            windows = numpy.lib.stride_tricks.sliding_window_view(numpy.pad(x, [(0, 0), (1, 1), (1, 1), (0, 0)]), (3, 3), (1, 2))  # fmt: skip
+            padded = numpy.pad(x, [(0, 0), (1, 1), (1, 1), (0, 0)])
+            windows = numpy.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
             return numpy.einsum("nhwcij,ijco->nhwo", windows, kernel)
 
         got = model(*given)
