@@ -24,9 +24,9 @@ import numpy
 import fettle
 
 start = time.perf_counter()
-untuned = fettle.Model(onnx_file)
+untuned = fettle.compile(onnx_file)
 print(f"compiled in the process in {time.perf_counter() - start:.1f} s")
-tuned = fettle.Model(artefact)
+tuned = fettle.compile(artefact)
 (name, dtype, shape), = tuned.inputs
 x = numpy.random.default_rng(1).standard_normal(shape).astype(dtype)
 (output, want), = untuned.run(**{name: x}).items()
