@@ -28,4 +28,4 @@ target_link_libraries(fettle_core
   PRIVATE fettle_cli
   PUBLIC fmt::fmt nlohmann_json::nlohmann_json tl::expected Threads::Threads)
 target_link_options(fettle_core PRIVATE LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/exports.map
-  LINKER:--no-undefined,--no-gnu-unique,-Bsymbolic-non-weak-functions,--gc-sections,--icf=safe)
+  LINKER:--no-undefined,--no-gnu-unique,-Bsymbolic-non-weak-functions,--gc-sections)

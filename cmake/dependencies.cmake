@@ -74,22 +74,25 @@ if(FETTLE_TESTS)
 endif()
 fettle_import(cli11 HEADER CLI/CLI.hpp PACKAGE libcli11-dev)
 
-# lld asks LLVM for every processor that it was built for. As archives, only those that Fettle makes code for are linked;
-# for the others stand functions that do nothing.
+# lld asks LLVM for every processor that it was built for, and for Polly. As archives, only the processors that Fettle makes
+# code for are linked; for the rest stand functions that do nothing.
 if(FETTLE_STATIC)
   file(STRINGS ${FETTLE_llvm_INCLUDE}/llvm/Config/Targets.def targets REGEX "^LLVM_TARGET\\([A-Za-z0-9]+\\)$")
-  set(text "/* Written by cmake/dependencies.cmake. */\n")
+  set(text "// Written by cmake/dependencies.cmake.\n#include <llvm/Passes/PassPlugin.h>\n
+llvm::PassPluginLibraryInfo getPollyPluginInfo() { return {LLVM_PLUGIN_API_VERSION, \"\", \"\", [](llvm::PassBuilder&) {}}; }
+extern \"C\" {\n")
   foreach(target IN LISTS targets)
     string(REGEX REPLACE ".*\\((.+)\\).*" "\\1" target ${target})
     if(NOT target MATCHES "^(X86|AArch64)$")
       foreach(part Target TargetInfo TargetMC AsmPrinter AsmParser)
-        string(APPEND text "void LLVMInitialize${target}${part}(void);\nvoid LLVMInitialize${target}${part}(void) {}\n")
+        string(APPEND text "void LLVMInitialize${target}${part}() {}\n")
       endforeach()
     endif()
   endforeach()
-  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/other_processors.c CONTENT "${text}" @ONLY)
-  add_library(fettle_other_processors STATIC ${CMAKE_BINARY_DIR}/generated/other_processors.c)
-  target_link_libraries(fettle_import_lld INTERFACE fettle_other_processors)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/left_out_of_llvm.cpp CONTENT "${text}}\n" @ONLY)
+  add_library(fettle_left_out_of_llvm STATIC ${CMAKE_BINARY_DIR}/generated/left_out_of_llvm.cpp)
+  target_link_libraries(fettle_left_out_of_llvm PRIVATE fettle::llvm)
+  target_link_libraries(fettle_import_lld INTERFACE fettle_left_out_of_llvm)
 endif()
 
 # FETTLE_ONNX_PROTO: the .proto that the onnx wheel carries.

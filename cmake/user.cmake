@@ -2,6 +2,9 @@
 # (build/fettle-config.cmake), and `cmake --install build --prefix …`, which has one of its own, and fettle.pc.
 #   find_package(fettle CONFIG REQUIRED)      with -Dfettle_DIR=…/fettle/build, or where it was installed
 #   target_link_libraries(mine PRIVATE fettle::fettle)
+if(FETTLE_STATIC)  # libfettle.so offers what the programs and the module call, no more
+  return()
+endif()
 include(GNUInstallDirs)
 
 # What is linked beside Fettle's own libraries, as files and flags.
@@ -43,9 +46,6 @@ fettle_write_config(${CMAKE_BINARY_DIR}/fettle-config.cmake
   INCLUDES ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/generated
   LIBRARIES ${built}
   PROGRAMS $<TARGET_FILE_DIR:fettle-worker>)
-if(DEFINED SKBUILD OR FETTLE_STATIC)
-  return()
-endif()
 
 # --- cmake --install ---------------------------------------------------------------------------------------------
 
