@@ -64,8 +64,11 @@ fettle_import(protobuf HEADER google/protobuf/message.h LIBRARIES protobuf PACKA
 # of a shared library.
 set(grpc_needs)
 if(FETTLE_STATIC)
-  file(GLOB grpc_needs /usr/lib/${CMAKE_CXX_LIBRARY_ARCHITECTURE}/libabsl_*.so)
-  list(APPEND grpc_needs re2)
+  file(GLOB absl /usr/lib/${CMAKE_CXX_LIBRARY_ARCHITECTURE}/libabsl_*.so)
+  list(TRANSFORM absl REPLACE ".*/lib(.+)\\.so$" "\\1")
+  fettle_import(absl HEADER absl/base/config.h LIBRARIES ${absl} PACKAGE libabsl-dev)
+  fettle_import(re2 HEADER re2/re2.h LIBRARIES re2 PACKAGE libre2-dev)
+  set(grpc_needs fettle::absl fettle::re2)
 endif()
 fettle_import(grpc HEADER grpcpp/grpcpp.h LIBRARIES grpc++ grpc gpr absl_synchronization
   ARCHIVES grpc++ grpc gpr upb address_sorting cares ssl crypto PACKAGE libgrpc++-dev NEEDS ${grpc_needs})

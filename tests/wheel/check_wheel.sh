@@ -30,7 +30,7 @@ ls "$work"/wheels/pip-*.whl "$work"/wheels/ml_dtypes-*.whl >/dev/null 2>&1 ||
   build/python/bin/python -m pip download -q --disable-pip-version-check --only-binary :all: -d "$work/wheels" \
     pip 'numpy>=2' ml_dtypes || fail "pip cannot fetch what the wheel depends on"
 rm -rf "$root"
-mkdir -p "$root"/{usr/bin,usr/sbin,usr/lib,usr/lib64,proc,sys,dev,tmp,wheels,work,root}
+mkdir -p "$root"/{usr/bin,usr/sbin,usr/lib,usr/lib64,proc,sys,dev,tmp,wheels,work/untuned,root}
 for folder in bin sbin lib lib64; do ln -s usr/$folder "$root/$folder"; done
 for package in $packages; do
   dpkg-deb --fsys-tarfile "$work/debs/$package"_*.deb | tar -x --keep-directory-symlink -C "$root"
