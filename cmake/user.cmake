@@ -85,11 +85,10 @@ install(TARGETS fettle fettle-worker RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
 foreach(library IN LISTS libraries)
   install(FILES $<TARGET_FILE:${library}> DESTINATION ${archives} COMPONENT fettle)
 endforeach()
-foreach(folder ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/generated)
-  install(DIRECTORY ${folder}/ DESTINATION ${headers} COMPONENT fettle FILES_MATCHING PATTERN "*.h"
-    PATTERN "test*.h" EXCLUDE PATTERN "onnx" EXCLUDE PATTERN "remote/*.pb.h" EXCLUDE PATTERN "unity" EXCLUDE
-    PATTERN "embed" EXCLUDE)
-endforeach()
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/src/ DESTINATION ${headers} COMPONENT fettle
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.inc" PATTERN "test*.h" EXCLUDE)
+install(DIRECTORY ${CMAKE_BINARY_DIR}/generated/ DESTINATION ${headers} COMPONENT fettle
+  FILES_MATCHING PATTERN "*.h" PATTERN "onnx" EXCLUDE PATTERN "remote" EXCLUDE PATTERN "unity" EXCLUDE)
 install(FILES ${CMAKE_BINARY_DIR}/install/fettle-config.cmake ${CMAKE_BINARY_DIR}/install/fettle-targets.cmake
   ${CMAKE_BINARY_DIR}/install/fettle-config-version.cmake DESTINATION ${package} COMPONENT fettle)
 install(FILES ${CMAKE_BINARY_DIR}/install/fettle.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT fettle)
