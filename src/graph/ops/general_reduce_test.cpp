@@ -73,7 +73,7 @@ class GeneralReduce : public GeneralOps {
          pair([](double a, double b) { return std::min(a, 2 * b); }),
          {kF32},
          {2}},
-        {"first of the greatest", 2, greatest, greatest_fold, {kF32, kF64, kI32}, {-100, 1000}},
+        {"first of the greatest", 2, greatest, greatest_fold, {kF32, kF64, kI32, kF16, kBF16}, {-100, 1000}},
         {"sum and product",
          2,
          [](Graph& b, const std::vector<Value*>& e) {
