@@ -2,18 +2,20 @@
 # Installs what Fettle is built with: Debian packages (root, or sudo) and a Python environment in build/python.
 # Quiet, and free when nothing is missing. `setup.sh --dev` adds the tools of `make format` and `make lint`,
 # `setup.sh --test` the browser and the emulator of `make test`. `setup.sh --tvm` makes build/python-tvm, for
-# benchmarks/peers/tvm_metaschedule.py alone.
+# benchmarks/peers/tvm_metaschedule.py alone, `setup.sh --torch` build/python-torch, for what compiles models of torch.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 lists=(scripts/packages-debian.txt)
 tvm=
+torch=
 for argument in "$@"; do
   case "$argument" in
     --dev) lists+=(scripts/packages-debian-dev.txt) ;;
     --test) lists+=(scripts/packages-debian-test.txt) ;;
     --tvm) tvm=yes ;;
-    *) echo "usage: scripts/setup.sh [--dev] [--test] [--tvm]" >&2; exit 2 ;;
+    --torch) torch=yes ;;
+    *) echo "usage: scripts/setup.sh [--dev] [--test] [--tvm] [--torch]" >&2; exit 2 ;;
   esac
 done
 
@@ -98,3 +100,4 @@ python_environment() {
 
 python_environment build/python scripts/requirements.txt
 if [ "$tvm" ]; then python_environment build/python-tvm scripts/requirements-tvm.txt; fi
+if [ "$torch" ]; then python_environment build/python-torch scripts/requirements-torch.txt; fi

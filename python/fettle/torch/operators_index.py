@@ -1,0 +1,216 @@
+"""Operators that look elements up by indices, and that write them there."""
+
+import torch
+
+from .fx import Unsupported, axis_of, translates
+from .operators_shape import sliced
+
+
+@translates("embedding")
+def embedding(b, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    del padding_idx, scale_grad_by_freq, sparse
+    return b.graph.Gather(weight.value, indices.value, axis=0)
+
+
+@translates("embedding_dense_backward")
+def embedding_backward(b, grad, indices, num_weights, padding_idx, scale_grad_by_freq):
+    if scale_grad_by_freq:
+        raise Unsupported("gradients scaled by frequency")
+    g = b.graph
+    width, indices_shape = grad.shape[-1], list(indices.shape)
+    updates = grad.value
+    if padding_idx >= 0:
+        padding = g.Equal(indices.value, b.constant(padding_idx, indices.dtype))
+        updates = g.Where(b.reshape(padding, [*indices_shape, 1]), b.constant(0, grad.dtype), updates)
+    places = b.reshape(b.as_type(indices, torch.int64), [*indices_shape, 1])
+    return g.ScatterND(b.zeros([num_weights, width], grad.dtype), places, updates, reduction="add")
+
+
+@translates("index_select")
+def index_select(b, x, dim, index):
+    if x.rank == 0:
+        return x.value
+    made = b.graph.Gather(x.value, index.value, axis=axis_of(dim, x.rank))
+    return made if index.rank else b.reshape(made, b.out.shape)
+
+
+@translates("gather")
+def gather(b, x, dim, index, *, sparse_grad=False):
+    del sparse_grad
+    if x.rank == 0:
+        return b.reshape(x.value, b.out.shape)
+    axis = axis_of(dim, x.rank)
+    return b.graph.GatherElements(_cut(b, x, index, axis), b.as_type(index, torch.int64), axis=axis)
+
+
+def _cut(b, x, index, axis):
+    """Of the axes that are not looked along, what the index reaches."""
+    value = x.value
+    for other, (extent, reached) in enumerate(zip(x.shape, index.shape)):
+        if other != axis and extent is not reached and not (isinstance(extent, int) and extent == reached):
+            value = sliced(b, value, other, 0, reached)
+    return value
+
+
+def _scattered(b, x, dim, index, updates, reduction):
+    if x.rank == 0:
+        raise Unsupported("a scalar")
+    axis = axis_of(dim, x.rank)
+    return b.graph.ScatterElements(x.value, b.as_type(index, torch.int64), updates, axis=axis, reduction=reduction)
+
+
+def _updates(b, src, index, dtype):
+    value = b.as_type(src, dtype)
+    for axis, (extent, reached) in enumerate(zip(src.shape, index.shape)):
+        if isinstance(extent, int) and isinstance(reached, int) and extent == reached:
+            continue
+        value = sliced(b, value, axis, 0, reached)
+    return value
+
+
+@translates("scatter.src")
+def scatter_src(b, x, dim, index, src):
+    return _scattered(b, x, dim, index, _updates(b, src, index, x.dtype), "none")
+
+
+@translates("scatter.value")
+def scatter_value(b, x, dim, index, value):
+    updates = b.graph.Expand(b.number(value, x.dtype), b.dims(index.shape))
+    return _scattered(b, x, dim, index, updates, "none")
+
+
+@translates("scatter_add")
+def scatter_add(b, x, dim, index, src):
+    return _scattered(b, x, dim, index, _updates(b, src, index, x.dtype), "add")
+
+
+@translates("scatter_reduce.two")
+def scatter_reduce(b, x, dim, index, src, reduce, *, include_self=True):
+    reductions = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+    if reduce not in reductions or not include_self:
+        raise Unsupported(f"{reduce} with include_self={include_self}")
+    return _scattered(b, x, dim, index, _updates(b, src, index, x.dtype), reductions[reduce])
+
+
+class _Indexed:
+    """x[i, :, j]: which axes are looked up, and where the result has those of the indices."""
+
+    def __init__(self, b, x, indices):
+        if any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in indices):
+            raise Unsupported("a mask as an index: how many it selects is not known")
+        self.axes = [axis for axis, i in enumerate(indices) if i is not None]
+        self.given = [b.as_type(i, torch.int64) for i in indices if i is not None]
+        self.shape = list(torch.broadcast_shapes(*(i.shape for i in indices if i is not None)))
+        self.others = [axis for axis in range(x.rank) if axis not in self.axes]
+        adjacent = self.axes == list(range(self.axes[0], self.axes[-1] + 1)) if self.axes else False
+        self.position = self.axes[0] if adjacent else 0
+        self.forth = self.axes + self.others  # the axes that are looked up come first
+        count = len(self.shape)
+        rest = list(range(count, count + len(self.others)))
+        self.back = rest[: self.position] + list(range(count)) + rest[self.position :]
+
+    def places(self, b):
+        """[…, number of axes]."""
+        shape = b.dims(self.shape)
+        parts = [b.graph.Unsqueeze(b.graph.Expand(i, shape), b.integers([len(self.shape)])) for i in self.given]
+        return parts[0] if len(parts) == 1 else b.graph.Concat(*parts, axis=len(self.shape))
+
+
+def transposed(b, value, perm):
+    return value if perm == sorted(perm) else b.graph.Transpose(value, perm=perm)
+
+
+@translates("index.Tensor", "_unsafe_index.Tensor")
+def index(b, x, indices):
+    indexed = _Indexed(b, x, indices)
+    if not indexed.axes:
+        return x.value
+    if len(indexed.axes) == 1:
+        return b.graph.Gather(x.value, indexed.given[0], axis=indexed.axes[0])
+    made = b.graph.GatherND(transposed(b, x.value, indexed.forth), indexed.places(b))
+    return transposed(b, made, indexed.back)
+
+
+@translates("index_put", "_unsafe_index_put")
+def index_put(b, x, indices, values, accumulate=False):
+    indexed = _Indexed(b, x, indices)
+    if not indexed.axes:
+        raise Unsupported("no index")
+    g = b.graph
+    # Values as x[indices] would be, then with the axes of the indices first.
+    others = [x.shape[axis] for axis in indexed.others]
+    shape = others[: indexed.position] + indexed.shape + others[indexed.position :]
+    updates = g.Expand(b.as_type(values, x.dtype), b.dims(shape))
+    updates = transposed(b, updates, [indexed.back.index(axis) for axis in range(len(shape))])
+    reduction = "add" if accumulate else "none"
+    made = g.ScatterND(transposed(b, x.value, indexed.forth), indexed.places(b), updates, reduction=reduction)
+    return transposed(b, made, [indexed.forth.index(axis) for axis in range(x.rank)])
+
+
+@translates("slice_scatter")
+def slice_scatter(b, x, src, dim=0, start=None, end=None, step=1):
+    axis = axis_of(dim, x.rank)
+    places = _places_along(b, x, axis, start, end, step)
+    return _written_along(b, x, axis, places, b.as_type(src, x.dtype))
+
+
+@translates("select_scatter")
+def select_scatter(b, x, src, dim, index):
+    axis = axis_of(dim, x.rank)
+    index = index + x.shape[axis] if isinstance(index, int) and index < 0 else index
+    updates = b.graph.Unsqueeze(b.as_type(src, x.dtype), b.integers([axis]))
+    return _written_along(b, x, axis, b.dims([index]), updates)
+
+
+def _places_along(b, x, axis, start, end, step):
+    g, extent = b.graph, x.shape[axis]
+    everything = g.Range(b.constant(0, torch.int64), b.number(extent, torch.int64), b.constant(1, torch.int64))
+    return sliced(b, everything, 0, 0 if start is None else start, 2**63 - 1 if end is None else end, step)
+
+
+def _written_along(b, x, axis, places, updates):
+    """Slices of x along the axis are replaced."""
+    g = b.graph
+    perm = [axis] + [other for other in range(x.rank) if other != axis]
+    made = g.ScatterND(transposed(b, x.value, perm), g.Unsqueeze(places, b.integers([1])), transposed(b, updates, perm))
+    return transposed(b, made, [perm.index(other) for other in range(x.rank)])
+
+
+@translates("index_add")
+def index_add(b, x, dim, index, source, *, alpha=1):
+    return _along(b, x, dim, index, source, alpha, "add")
+
+
+@translates("index_copy")
+def index_copy(b, x, dim, index, source):
+    return _along(b, x, dim, index, source, 1, "none")
+
+
+def _along(b, x, dim, index, source, alpha, reduction):
+    if x.rank == 0:
+        raise Unsupported("a scalar")
+    g, axis = b.graph, axis_of(dim, x.rank)
+    perm = [axis] + [other for other in range(x.rank) if other != axis]
+    updates = b.as_type(source, x.dtype)
+    if alpha != 1:
+        updates = g.Mul(updates, b.number(alpha, x.dtype))
+    places = b.reshape(b.as_type(index, torch.int64), [source.shape[axis], 1])
+    made = g.ScatterND(transposed(b, x.value, perm), places, transposed(b, updates, perm), reduction=reduction)
+    return transposed(b, made, [perm.index(other) for other in range(x.rank)])
+
+
+@translates("index_fill.int_Scalar")
+def index_fill(b, x, dim, index, value):
+    if x.rank == 0:
+        raise Unsupported("a scalar")
+    axis = axis_of(dim, x.rank)
+    shape = list(x.shape)
+    shape[axis] = index.shape[0] if index.rank else 1
+    updates = b.graph.Expand(b.number(value, x.dtype), b.dims(shape))
+    places = b.reshape(b.as_type(index, torch.int64), [shape[axis]])
+    return _written_along(b, x, axis, places, updates)
+
+
+@translates("prims::_unsafe_index.default")
+def unsafe_index(b, x, indices):
+    return index(b, x, indices)
