@@ -16,7 +16,7 @@ def flat(results):
     """All tensors of what a model gives."""
     if isinstance(results, torch.Tensor):
         return [results]
-    if hasattr(results, "values"):
+    if isinstance(results, dict):
         results = results.values()
     return [tensor for result in results or [] for tensor in flat(result)]
 

@@ -52,6 +52,17 @@ def _language(kind, **options):
 _SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
 _GROUPED = {**_SMALL, "num_key_value_heads": 2}
 
+def made(name):
+    """The network and its inputs. Weights that start as zeros get values: else results would be zeros."""
+    torch.manual_seed(0)
+    model, inputs = NETWORKS[name]()
+    with torch.no_grad():
+        for weights in model.parameters():
+            if not weights.any():
+                weights.normal_(std=0.1)
+    return model, inputs
+
+
 NETWORKS = {
     "resnet18": _vision("resnet18"),
     "mobilenet_v2": _vision("mobilenet_v2"),

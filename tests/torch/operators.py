@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Torch's own samples of its operators, in f32, compiled and beside eager mode.
 
-operators.py [--names a,b] [--samples 3] [--part 1/4] [--write FILE] prints "name: passed | refused: reason | WRONG: how" for each
+operators.py [--names a,b] [--samples 3] [--part 1/4] [--write FILE] prints "name: passed | refused: reason | not traced: why | WRONG: how" for each
 operator of the list: all of op_db that take f32, whose samples are tensors, and that draw no random numbers."""
 
 import argparse
@@ -60,6 +60,20 @@ def _reason(error):
     return None
 
 
+def _said(error):
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+
+
+def _torchs_own(function, sample):
+    """Why torch itself makes no graph of it, if so."""
+    torch._dynamo.reset()
+    try:
+        torch.compile(function, backend="aot_eager", fullgraph=True, dynamic=False)(sample.input, *sample.args, **sample.kwargs)
+    except Exception as error:
+        return f"torch makes no graph of it ({_said(error)})"
+    return None
+
+
 def judged(info, samples):
     wrong = refused = None
     count = 0
@@ -86,11 +100,11 @@ def judged(info, samples):
                 if how:
                     wrong = wrong or how
             except Exception as error:
-                refused = refused or _reason(error) or f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+                refused = refused or _reason(error) or _torchs_own(function, sample) or _said(error)
     if wrong:
         return f"WRONG: {wrong}"
     if refused:
-        return f"refused: {refused}"
+        return f"refused: {refused}" if "torch makes no graph" not in refused else f"not traced: {refused}"
     return "passed" if count else "no samples"
 
 
@@ -113,7 +127,8 @@ def main():
     if options.write:
         with open(options.write, "w") as file:
             file.write("\n".join(lines) + "\n")
-    print(f"{sum(line.endswith(': passed') for line in lines)} of {len(lines)} passed, "
+    traced = [line for line in lines if ": not traced: " not in line]
+    print(f"{sum(line.endswith(': passed') for line in lines)} of {len(traced)} passed, "
           f"{sum(': WRONG' in line for line in lines)} wrong", file=sys.stderr)  # fmt: skip
 
 

@@ -48,6 +48,11 @@ class Backend(unittest.TestCase):
         self.same(lambda x: (F.relu(x), x.clamp(-1, 1), torch.maximum(x, x.flip(0)), torch.round(x), torch.sign(x), x.amax(),
                              x.max(), torch.log1p(x), torch.expm1(x), torch.fmax(x, x.flip(0))), x)  # fmt: skip
 
+    def test_nan_is_the_largest_when_sorted(self):
+        x = torch.tensor([3.0, float("nan"), 1.0, 2.0])
+        self.same(lambda x: (torch.sort(x), torch.sort(x, descending=True), torch.topk(x, 2), torch.argmax(x), x.max(0), x.median(),
+                             x.kthvalue(2)), x)  # fmt: skip
+
     def test_quotients_and_remainders_have_torchs_signs(self):
         x, y = torch.tensor([7, -7, 7, -7, 0]), torch.tensor([3, 3, -3, -3, 5])
         self.same(lambda x, y: (x // y, x % y, torch.fmod(x, y), torch.div(x, y, rounding_mode="trunc")), x, y)

@@ -4,7 +4,7 @@ import os
 import unittest
 
 import torch
-from networks import NETWORKS
+from networks import NETWORKS, made
 
 from fettle_torch import close, compiled, statistics
 
@@ -15,10 +15,9 @@ class Networks(unittest.TestCase):
     def test_agree_with_eager_mode(self):
         for name in NETWORKS if os.environ.get("FETTLE_TORCH_NETWORKS") == "all" else _FEW:
             with self.subTest(name), torch.no_grad():
-                torch.manual_seed(0)
                 torch._dynamo.reset()
                 statistics.reset()
-                model, inputs = NETWORKS[name]()
+                model, inputs = made(name)
                 close(self, compiled(model)(*inputs), model(*inputs))
                 self.assertEqual(statistics.refused, {})
                 self.assertGreaterEqual(statistics.compiled, 1)

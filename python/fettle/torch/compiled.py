@@ -1,8 +1,8 @@
 """What torch calls: an FX graph that Fettle runs, or that runs in parts."""
 
 import logging
+import re
 import threading
-import warnings
 
 import torch
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
@@ -11,7 +11,7 @@ from torch.utils._sympy.printers import PythonPrinter
 
 import fettle
 
-from .fx import DTYPES, Unsupported, Walk, expression, is_number
+from .fx import DTYPES, Unsupported, Walk, expression, is_number, tensor_of
 
 log = logging.getLogger("fettle.torch")
 _MOST_CONSTANT_SETS = 2  # of weights that change: then they become inputs
@@ -74,8 +74,6 @@ class _Size:
 
 
 def _replaced(text, name, source):
-    import re
-
     return re.sub(rf"\b{re.escape(name)}\b", lambda _: f"({source})", text)
 
 
@@ -154,24 +152,22 @@ class _Call:
             self._model = fettle.compile(walk.graph, sizes=walk.sizes or None, threads=threads, **options.compile)
             self._check(fakes, walk.orders)
             statistics.compiles()
-        self._orders = [order and [order.index(axis) for axis in range(len(order))] for order in walk.orders]
         # Arguments → what the model takes, memory for what it makes, and the results, as one function.
-        lines = ["def call(a):"]
-        taken, scope = [], {"torch": torch, "model": self._model}
-        for taking in walk.inputs:
-            source = f"a[{taking.index}]"
-            taken.append(f"torch.tensor([{source}])" if taking.is_number else f"{source}.detach()")
-        made = []
-        for i, (fake, order) in enumerate(zip(fakes, walk.orders)):
-            shape = [fake.shape[axis] for axis in order] if order else fake.shape
-            extents = ", ".join(size.source(e) for e in shape)
-            scope[f"dtype{i}"] = fake.dtype
-            lines.append(f"  y{i} = torch.empty(({extents}{',' if len(shape) == 1 else ''}), dtype=dtype{i})")
-            back = f".permute({self._orders[i]})" if order else ""
-            made.append(f"y{i}{back}")
-        if fakes:
-            outs = "y0" if len(fakes) == 1 else "(" + ", ".join(f"y{i}" for i in range(len(fakes))) + ")"
-            lines.append(f"  model({', '.join([*taken, f'out={outs}'])})")
+        scope = {"torch": torch, "model": self._model, "tensor_of": tensor_of}
+        taken = ", ".join(f"torch.tensor([a[{t.index}]])" if t.is_number else f"a[{t.index}].detach()" for t in walk.inputs)
+        lines, names = ["def call(a):"], [f"y{i}" for i in range(len(fakes))]
+        if fakes and any(t.is_number for t in walk.inputs):
+            # Sizes that are given as numbers are known when the model runs, and so is the memory.
+            lines.append(f"  {', '.join(names)}{',' if len(names) > 1 else ''} = model({taken})")
+            lines += [f"  {name} = tensor_of({name})" for name in names]
+        elif fakes:
+            for i, (fake, order) in enumerate(zip(fakes, walk.orders)):
+                extents = [size.source(fake.shape[axis]) for axis in order or range(fake.dim())]
+                scope[f"dtype{i}"] = fake.dtype
+                lines.append(f"  y{i} = torch.empty([{', '.join(extents)}], dtype=dtype{i})")
+            lines.append(f"  model({taken}{', ' if taken else ''}out=({', '.join(names)},))")
+        backs = [order and [order.index(axis) for axis in range(len(order))] for order in walk.orders]
+        made = [f"{name}.permute({back})" if back else name for name, back in zip(names, backs)]
         results = iter(made)
         parts = []
         for i, result in enumerate(walk.results):
@@ -270,6 +266,3 @@ class _Part(torch.nn.Module):
     def forward(self, *args):
         results = self._call(*args)
         return results[0] if self._single else results
-
-
-assert warnings

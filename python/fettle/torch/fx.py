@@ -94,6 +94,13 @@ def array_of(tensor):
     return tensor.numpy()
 
 
+def tensor_of(array):
+    """Torch's view of numpy's memory."""
+    if array.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(array.view("int16")).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
 def is_number(value):
     return isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool))
 
@@ -220,6 +227,9 @@ class Builder:
             shape[open_[0]] = -1
         return self.graph.Reshape(value, self.dims(shape), allowzero=1)
 
+    def transpose(self, value, perm):
+        return value if list(perm) == sorted(perm) else self.graph.Transpose(value, perm=list(perm))
+
     def zeros(self, shape, dtype, fill=0):
         return self.graph.Expand(self.constant(fill, dtype), self.dims(shape))
 
@@ -334,6 +344,9 @@ class Walk:
             self._values[node] = self._translated(node)
         except Unsupported as reason:
             self.refused[node] = f"{_name(node)}: {reason}"
+        except fettle.Error as error:
+            self.refused[node] = f"{_name(node)}: {str(error).splitlines()[0]}"
+        if node in self.refused:
             self._values[node] = self._as_inputs(node, node.meta.get("val"))
 
     def _as_inputs(self, node, fake):
@@ -431,17 +444,22 @@ def hint(value):
     return value.node.hint if isinstance(value, torch.SymInt) else value
 
 
-def _memory_order(fake):
-    """Axes from the outermost in memory on, where that is not their own order, and the tensor is dense."""
-    extents, strides = [hint(e) for e in fake.shape], [hint(s) for s in fake.stride()]
+def dense_order(extents, strides):
+    """Axes from the outermost in memory on, or None where the tensor has gaps, or none that are known."""
+    extents, strides = [hint(e) for e in extents], [hint(s) for s in strides]
     if None in extents or None in strides:
         return None
-    order = sorted(range(fake.dim()), key=lambda axis: (-strides[axis], axis))
-    ones = [axis for axis in order if extents[axis] == 1]
+    order = sorted(range(len(extents)), key=lambda axis: (-strides[axis], axis))
     count = 1
     for axis in reversed(order):
-        if axis not in ones and strides[axis] != count:
+        if extents[axis] != 1 and strides[axis] != count:
             return None
         count *= extents[axis]
-    moved = [axis for axis in order if axis not in ones]
-    return None if moved == sorted(moved) or count == 0 else order
+    return order if count else None
+
+
+def _memory_order(fake):
+    """The order of a result's axes in memory, where it is dense, and not in its own order."""
+    order = dense_order(fake.shape, fake.stride())
+    moved = [axis for axis in order or [] if hint(fake.shape[axis]) != 1]
+    return None if moved == sorted(moved) else order

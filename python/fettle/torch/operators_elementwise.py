@@ -4,11 +4,11 @@ import math
 
 import torch
 
-from .fx import DTYPES, Kind, Tensor, Unsupported, is_number, translates
+from .fx import DTYPES, Kind, Unsupported, is_number, translates
 
 
 def _unary(name, operator, kind=Kind.INT_TO_FLOAT):
-    @translates(name)
+    @translates(name, f"prims::{name}.default")
     def translate(b, x):
         (value,), _ = b.promoted(x, kind=kind)
         return b.graph.node(operator, [value])
@@ -38,14 +38,36 @@ for _name, _operator in {
 _unary("neg", "Neg", Kind.DEFAULT)
 
 
-@translates("abs")
+@translates("abs", "prims::abs.default")
 def absolute(b, x):
     return x.value if x.dtype == torch.bool else b.graph.Abs(x.value)
 
 
 @translates("relu")
 def relu(b, x):
-    return b.graph.Max(x.value, b.constant(0, x.dtype))
+    return b.graph.Relu(x.value) if x.dtype.is_floating_point else b.graph.Max(x.value, b.constant(0, x.dtype))
+
+
+@translates("signbit", "prims::signbit.default")
+def signbit(b, x):
+    g = b.graph
+    if x.dtype.is_floating_point:
+        bits = {8: torch.int64, 4: torch.int32, 2: torch.int16}[x.dtype.itemsize]
+        return g.Less(g.BitCast(x.value, to=DTYPES[bits]), b.constant(0, bits))
+    if x.dtype == torch.bool or not x.dtype.is_signed:
+        return b.zeros(x.shape, torch.bool, False)
+    return g.Less(x.value, b.constant(0, x.dtype))
+
+
+@translates("hypot", "prims::hypot.default")
+def hypot(b, x, y):
+    """Scaled by the larger one, so that no square overflows."""
+    (x, y), dtype = b.promoted(x, y)
+    g, zero = b.graph, b.constant(0, dtype)
+    large, small = g.Max(g.Abs(x), g.Abs(y)), g.Min(g.Abs(x), g.Abs(y))
+    plain = g.Or(g.Equal(large, zero), g.IsInf(large))
+    ratio = g.Where(plain, zero, g.Div(small, large))
+    return g.Mul(large, g.Sqrt(g.Add(g.Mul(ratio, ratio), b.constant(1, dtype))))
 
 
 @translates("sign", "sgn")
@@ -371,7 +393,7 @@ for _name, _operator in {"and": "And", "or": "Or", "xor": "Xor"}.items():
     _bitwise(_name, _operator)
 
 
-@translates("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
+@translates("prims::where.default", "where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
 def where(b, condition, x, y):
     (x, y), _ = b.promoted(x, y)
     return b.graph.Where(b.as_type(condition, torch.bool), x, y)
@@ -436,6 +458,3 @@ def fill(b, x, value):
 def copy(b, x, source, non_blocking=False):
     del non_blocking
     return b.graph.Expand(b.as_type(source, x.dtype), b.dims(x.shape))
-
-
-assert Tensor

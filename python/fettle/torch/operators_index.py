@@ -1,8 +1,10 @@
 """Operators that look elements up by indices, and that write them there."""
 
+import math
+
 import torch
 
-from .fx import Unsupported, axis_of, translates
+from .fx import DTYPES, Kind, Tensor, Unsupported, axis_of, translates
 from .operators_shape import sliced
 
 
@@ -52,11 +54,15 @@ def _cut(b, x, index, axis):
     return value
 
 
-def _scattered(b, x, dim, index, updates, reduction):
-    if x.rank == 0:
-        raise Unsupported("a scalar")
-    axis = axis_of(dim, x.rank)
-    return b.graph.ScatterElements(x.value, b.as_type(index, torch.int64), updates, axis=axis, reduction=reduction)
+def _scattered(b, x, dim, index, updates, reduction, value=None):
+    """`value`: what is written into, where it is not x itself."""
+    g, value = b.graph, x.value if value is None else value
+    places = b.as_type(index, torch.int64)
+    if x.rank == 0:  # as a vector of one
+        one = b.integers([1])
+        value, places, updates = (g.Reshape(v, one) for v in (value, places, updates))
+    made = g.ScatterElements(value, places, updates, axis=axis_of(dim, x.rank), reduction=reduction)
+    return made if x.rank else b.reshape(made, ())
 
 
 def _updates(b, src, index, dtype):
@@ -84,12 +90,62 @@ def scatter_add(b, x, dim, index, src):
     return _scattered(b, x, dim, index, _updates(b, src, index, x.dtype), "add")
 
 
+@translates("scatter.reduce")
+def scatter_with(b, x, dim, index, src, *, reduce):
+    reduction = {"add": "add", "multiply": "mul"}[reduce]
+    return _scattered(b, x, dim, index, _updates(b, src, index, x.dtype), reduction)
+
+
+@translates("scatter.value_reduce")
+def scatter_value_with(b, x, dim, index, value, *, reduce):
+    updates = b.graph.Expand(b.number(value, x.dtype), b.dims(index.shape))
+    return _scattered(b, x, dim, index, updates, {"add": "add", "multiply": "mul"}[reduce])
+
+
+_REDUCTIONS = {"sum": "add", "prod": "mul", "mean": "add", "amax": "max", "amin": "min"}
+
+
+def _identity(reduction, dtype):
+    if reduction in ("add", "mul"):
+        return 0 if reduction == "add" else 1
+    if dtype.is_floating_point:
+        return float("-inf" if reduction == "max" else "inf")
+    return torch.iinfo(dtype).min if reduction == "max" else torch.iinfo(dtype).max
+
+
 @translates("scatter_reduce.two")
 def scatter_reduce(b, x, dim, index, src, reduce, *, include_self=True):
-    reductions = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
-    if reduce not in reductions or not include_self:
-        raise Unsupported(f"{reduce} with include_self={include_self}")
-    return _scattered(b, x, dim, index, _updates(b, src, index, x.dtype), reductions[reduce])
+    return _scatter_reduced(b, x, dim, index, index.shape, _updates(b, src, index, x.dtype), reduce, include_self)
+
+
+def _scatter_reduced(b, x, dim, index, shape, updates, reduce, include_self):
+    """Without the elements that are there: the identity is put in their place first."""
+    g, reduction = b.graph, _REDUCTIONS[reduce]
+    if x.dtype == torch.bool:
+        raise Unsupported("truths")
+    value = x.value
+    if not include_self:
+        identity = g.Expand(b.constant(_identity(reduction, x.dtype), x.dtype), b.dims(shape))
+        value = _scattered(b, x, dim, index, identity, "none")
+    made = _scattered(b, x, dim, index, updates, reduction, value)
+    if reduce != "mean":
+        return made
+    if not x.dtype.is_floating_point:
+        raise Unsupported("means of integers")
+    ones = g.Expand(b.constant(1, x.dtype), b.dims(shape))
+    start = b.zeros(x.shape, x.dtype, 1 if include_self else 0)
+    count = g.Max(_scattered(b, x, dim, index, ones, "add", start), b.constant(1, x.dtype))
+    return g.Div(made, count)
+
+
+@translates("index_reduce")
+def index_reduce(b, x, dim, index, source, reduce, *, include_self=True):
+    if x.rank == 0:
+        raise Unsupported("a scalar")
+    axis = axis_of(dim, x.rank)
+    lined = b.reshape(b.as_type(index, torch.int64), [1] * axis + [source.shape[axis]] + [1] * (x.rank - 1 - axis))
+    places = Tensor(b.graph.Expand(lined, b.dims(source.shape)), index.fake)
+    return _scatter_reduced(b, x, dim, places, source.shape, b.as_type(source, x.dtype), reduce, include_self)
 
 
 class _Indexed:
@@ -116,10 +172,6 @@ class _Indexed:
         return parts[0] if len(parts) == 1 else b.graph.Concat(*parts, axis=len(self.shape))
 
 
-def transposed(b, value, perm):
-    return value if perm == sorted(perm) else b.graph.Transpose(value, perm=perm)
-
-
 @translates("index.Tensor", "_unsafe_index.Tensor")
 def index(b, x, indices):
     indexed = _Indexed(b, x, indices)
@@ -127,24 +179,41 @@ def index(b, x, indices):
         return x.value
     if len(indexed.axes) == 1:
         return b.graph.Gather(x.value, indexed.given[0], axis=indexed.axes[0])
-    made = b.graph.GatherND(transposed(b, x.value, indexed.forth), indexed.places(b))
-    return transposed(b, made, indexed.back)
+    made = b.graph.GatherND(b.transpose(x.value, indexed.forth), indexed.places(b))
+    return b.transpose(made, indexed.back)
 
 
 @translates("index_put", "_unsafe_index_put")
 def index_put(b, x, indices, values, accumulate=False):
+    g = b.graph
+    if len(indices) == 1 and indices[0].dtype == torch.bool:
+        return _put_by_mask(b, x, indices[0], values, accumulate)
     indexed = _Indexed(b, x, indices)
     if not indexed.axes:
         raise Unsupported("no index")
-    g = b.graph
     # Values as x[indices] would be, then with the axes of the indices first.
     others = [x.shape[axis] for axis in indexed.others]
     shape = others[: indexed.position] + indexed.shape + others[indexed.position :]
     updates = g.Expand(b.as_type(values, x.dtype), b.dims(shape))
-    updates = transposed(b, updates, [indexed.back.index(axis) for axis in range(len(shape))])
+    updates = b.transpose(updates, [indexed.back.index(axis) for axis in range(len(shape))])
     reduction = "add" if accumulate else "none"
-    made = g.ScatterND(transposed(b, x.value, indexed.forth), indexed.places(b), updates, reduction=reduction)
-    return transposed(b, made, [indexed.forth.index(axis) for axis in range(x.rank)])
+    made = g.ScatterND(b.transpose(x.value, indexed.forth), indexed.places(b), updates, reduction=reduction)
+    return b.transpose(made, [indexed.forth.index(axis) for axis in range(x.rank)])
+
+
+def _put_by_mask(b, x, mask, values, accumulate):
+    """One value for all is a choice; else the places that the mask selects are listed."""
+    g = b.graph
+    if values.rank == 0 or values.fake.numel() == 1:
+        wide = b.reshape(mask.value, [*mask.shape, *[1] * (x.rank - mask.rank)])
+        value = b.reshape(b.as_type(values, x.dtype), ())
+        return g.Where(wide, g.Add(x.value, value) if accumulate else value, x.value)
+    if mask.rank == 0:
+        raise Unsupported("a single truth as an index")
+    places = g.Transpose(g.NonZero(mask.value), perm=[1, 0])
+    shape = g.Concat(g.Shape(places, start=0, end=1), b.dims(x.shape[mask.rank :]), axis=0)
+    updates = g.Expand(b.as_type(values, x.dtype), shape)
+    return g.ScatterND(x.value, places, updates, reduction="add" if accumulate else "none")
 
 
 @translates("slice_scatter")
@@ -172,8 +241,8 @@ def _written_along(b, x, axis, places, updates):
     """Slices of x along the axis are replaced."""
     g = b.graph
     perm = [axis] + [other for other in range(x.rank) if other != axis]
-    made = g.ScatterND(transposed(b, x.value, perm), g.Unsqueeze(places, b.integers([1])), transposed(b, updates, perm))
-    return transposed(b, made, [perm.index(other) for other in range(x.rank)])
+    made = g.ScatterND(b.transpose(x.value, perm), g.Unsqueeze(places, b.integers([1])), b.transpose(updates, perm))
+    return b.transpose(made, [perm.index(other) for other in range(x.rank)])
 
 
 @translates("index_add")
@@ -187,22 +256,23 @@ def index_copy(b, x, dim, index, source):
 
 
 def _along(b, x, dim, index, source, alpha, reduction):
-    if x.rank == 0:
-        raise Unsupported("a scalar")
-    g, axis = b.graph, axis_of(dim, x.rank)
-    perm = [axis] + [other for other in range(x.rank) if other != axis]
+    g = b.graph
     updates = b.as_type(source, x.dtype)
     if alpha != 1:
         updates = g.Mul(updates, b.number(alpha, x.dtype))
+    if x.rank == 0:
+        return _scattered(b, x, 0, index, updates, reduction)
+    axis = axis_of(dim, x.rank)
+    perm = [axis] + [other for other in range(x.rank) if other != axis]
     places = b.reshape(b.as_type(index, torch.int64), [source.shape[axis], 1])
-    made = g.ScatterND(transposed(b, x.value, perm), places, transposed(b, updates, perm), reduction=reduction)
-    return transposed(b, made, [perm.index(other) for other in range(x.rank)])
+    made = g.ScatterND(b.transpose(x.value, perm), places, b.transpose(updates, perm), reduction=reduction)
+    return b.transpose(made, [perm.index(other) for other in range(x.rank)])
 
 
 @translates("index_fill.int_Scalar")
 def index_fill(b, x, dim, index, value):
     if x.rank == 0:
-        raise Unsupported("a scalar")
+        return b.number(value, x.dtype)
     axis = axis_of(dim, x.rank)
     shape = list(x.shape)
     shape[axis] = index.shape[0] if index.rank else 1
@@ -214,3 +284,45 @@ def index_fill(b, x, dim, index, value):
 @translates("prims::_unsafe_index.default")
 def unsafe_index(b, x, indices):
     return index(b, x, indices)
+
+
+@translates("masked_scatter")
+def masked_scatter(b, x, mask, source):
+    """The nth element that the mask selects is the source's nth."""
+    g = b.graph
+    wide = g.Expand(mask.value, b.dims(x.shape))
+    counted = g.CumSum(g.Cast(g.Reshape(wide, b.integers([-1])), to="int64"), b.constant(0, torch.int64))
+    places = g.Max(g.Sub(counted, b.constant(1, torch.int64)), b.constant(0, torch.int64))
+    taken = g.Gather(g.Reshape(source.value, b.integers([-1])), places, axis=0)
+    return g.Where(wide, b.reshape(taken, x.shape), x.value)
+
+
+@translates("put")
+def put(b, x, index, source, accumulate=False):
+    g, flat = b.graph, b.integers([-1])
+    places = g.Reshape(b.as_type(index, torch.int64), flat)
+    updates = g.Reshape(source.value, flat)
+    reduction = "add" if accumulate else "none"
+    made = g.ScatterElements(g.Reshape(x.value, flat), places, updates, axis=0, reduction=reduction)
+    return b.reshape(made, x.shape)
+
+
+_MOST_COMPARISONS = 1 << 24
+
+
+@translates("searchsorted.Tensor", "searchsorted.Scalar", "bucketize.Tensor")
+def searchsorted(b, ordered, values, *, out_int32=False, right=False, side=None, sorter=None):
+    """How many elements are less (not greater): all are compared."""
+    del out_int32
+    g = b.graph
+    if sorter is not None:
+        raise Unsupported("a sorter")
+    extents = [*ordered.shape, *(values.shape if isinstance(values, Tensor) else ())]
+    if not all(isinstance(e, int) for e in extents) or math.prod(extents) > _MOST_COMPARISONS:
+        raise Unsupported("a search in many elements")
+    (line, keys), dtype = b.promoted(ordered, values, kind=Kind.ALWAYS_BOOL)
+    keys = g.Unsqueeze(keys, b.integers([b.out.dim()]))
+    if ordered.rank > 1:
+        line = g.Unsqueeze(line, b.integers([ordered.rank - 1]))
+    less = g.LessOrEqual(line, keys) if right or side == "right" else g.Less(line, keys)
+    return g.ReduceSum(g.Cast(less, to=DTYPES[b.out.dtype]), b.integers([b.out.dim()]), keepdims=0)

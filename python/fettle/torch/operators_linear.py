@@ -5,7 +5,7 @@ import math
 import numpy
 import torch
 
-from .fx import Unsupported, axis_of, translates
+from .fx import DTYPES, Unsupported, translates
 from .operators_reduce import reduced
 
 
@@ -22,11 +22,13 @@ def matmul(b, x, y):
     return b.graph.MatMul(x.value, y.value)
 
 
-@translates("addmm", "addbmm_", "baddbmm")
+@translates("addmm", "addbmm", "baddbmm")
 def addmm(b, bias, x, y, *, beta=1, alpha=1):
     """beta * bias + alpha * (x @ y); with beta = 0 the bias is not looked at."""
     g = b.graph
     product = g.MatMul(x.value, y.value)
+    if x.rank > b.out.dim():  # addbmm: the sum over the batch
+        product = g.ReduceSum(product, b.integers([0]), keepdims=0)
     if alpha != 1:
         product = g.Mul(product, b.number(alpha, x.dtype))
     if beta == 0:
@@ -115,7 +117,7 @@ def _weight_gradient(b, grad, x, kernel, stride, padding, dilation, groups):
 # --- pooling
 
 
-def _pooled(x, n, kernel, stride, padding, ceil_mode):
+def _pooled(n, kernel, stride, padding, ceil_mode):
     kernel = _each(kernel, n)
     return {
         "kernel_shape": kernel,
@@ -137,22 +139,33 @@ def _as_given(b, x, n, value, fake):
 def _max_pool(name, n):
     @translates(name)
     def translate(b, x, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
-        _only_floats(x)
-        window = _pooled(x, n, kernel_size, stride, padding, ceil_mode)
-        wants_places = b.uses(1)
-        made = b.graph.node("MaxPool", [_batched(b, x, n)], outputs=2 if wants_places else 1,
-                            dilations=_each(dilation, n), **window)  # fmt: skip
-        if not wants_places:
-            return [_as_given(b, x, n, made, b.out[0])]
-        area = 1
-        for extent in x.shape[-n:]:
-            area = area * extent
-        places = b.graph.Mod(made[1], b.number(area, torch.int64))  # ONNX counts through the batch, too
-        return [_as_given(b, x, n, made[0], b.out[0]), _as_given(b, x, n, places, b.out[1])]
+        return _max_pooled(b, x, n, _pooled(n, kernel_size, stride, padding, ceil_mode), dilation)
+
+
+def _max_pooled(b, x, n, window, dilation):
+    _only_floats(x)
+    wants_places = b.uses(1)
+    made = b.graph.node("MaxPool", [_batched(b, x, n)], outputs=2 if wants_places else 1,
+                        dilations=_each(dilation, n), **window)  # fmt: skip
+    if not wants_places:
+        return [_as_given(b, x, n, made, b.out[0])]
+    area = math.prod(x.shape[-n:])
+    places = b.graph.Mod(made[1], b.number(area, torch.int64))  # ONNX counts through the batch, too
+    return [_as_given(b, x, n, made[0], b.out[0]), _as_given(b, x, n, places, b.out[1])]
 
 
 _max_pool("max_pool2d_with_indices", 2)
 _max_pool("max_pool3d_with_indices", 3)
+
+
+@translates("adaptive_max_pool2d", "adaptive_max_pool3d")
+def adaptive_max_pool(b, x, output_size):
+    """Where all windows are alike."""
+    n = len(output_size)
+    extents = x.shape[-n:]
+    if any(not isinstance(e, int) or e % size for e, size in zip(extents, output_size)):
+        raise Unsupported("windows that differ in size")
+    return _max_pooled(b, x, n, _pooled(n, [e // size for e, size in zip(extents, output_size)], (), 0, False), 1)
 
 
 @translates("max_pool2d_with_indices_backward")
@@ -170,7 +183,7 @@ def _average_pool(name, n):
     @translates(name)
     def translate(b, x, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
         _only_floats(x)
-        window = _pooled(x, n, kernel_size, stride, padding, ceil_mode)
+        window = _pooled(n, kernel_size, stride, padding, ceil_mode)
         g, value = b.graph, _batched(b, x, n)
         if divisor_override is None:
             value = g.node("AveragePool", [value], count_include_pad=int(count_include_pad), **window)
@@ -204,7 +217,7 @@ def adaptive_average_pool(b, x, output_size):
         for i in range(size):
             begin, end = i * extent // size, -(-(i + 1) * extent // size)
             matrix[begin:end, i] = 1 / (end - begin)
-        weights = g.Cast(g.constant(matrix.astype("float32")), to=str(x.dtype).removeprefix("torch."))
+        weights = g.Cast(g.constant(matrix.astype("float32")), to=DTYPES[x.dtype])
         last = axis == x.rank - 1
         swap = list(range(x.rank))
         swap[axis], swap[-1] = swap[-1], swap[axis]
@@ -321,11 +334,9 @@ def attention_backward(b, grad, q, k, v, out, logsumexp, dropout_p, is_causal, *
 
 def _resized(b, x, mode, transformation, **options):
     """To the extents that torch says."""
-    space = x.rank - 2
     sizes = b.dims(list(b.out.shape))
     if any(not isinstance(e, int) for e in (*x.shape[2:], *b.out.shape[2:])):
         raise Unsupported("images of open extents that are resized")
-    del space
     return b.graph.node("Resize", [x.value, None, None, sizes], mode=mode,
                         coordinate_transformation_mode=transformation, **options)  # fmt: skip
 
@@ -363,6 +374,3 @@ def grid_sampler(b, x, grid, interpolation_mode, padding_mode, align_corners):
     mode = ["linear", "nearest", "cubic"][interpolation_mode]
     padding = ["zeros", "border", "reflection"][padding_mode]
     return b.graph.GridSample(x.value, grid.value, mode=mode, padding_mode=padding, align_corners=int(align_corners))
-
-
-assert axis_of

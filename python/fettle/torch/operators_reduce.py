@@ -2,7 +2,7 @@
 
 import torch
 
-from .fx import DTYPES, Kind, Unsupported, axis_of, hint, is_number, translates
+from .fx import Tensor, Unsupported, axis_of, translates
 
 
 def axes_of(dim, rank):
@@ -33,9 +33,9 @@ def mean(b, x, dim=None, keepdim=False, *, dtype=None):
     return reduced(b, "ReduceMean", value, axes_of(dim, x.rank), keepdim, x.rank)
 
 
-@translates("prod.dim_int", "prod")
-def prod(b, x, dim=None, keepdim=False, *, dtype=None):
-    del dtype
+@translates("prod.dim_int", "prod", "prims::prod.default")
+def prod(b, x, dim=None, keepdim=False, *, dtype=None, output_dtype=None):
+    del dtype, output_dtype
     value = b.as_type(x, b.out.dtype)
     return reduced(b, "ReduceProd", value, axes_of(dim, x.rank), keepdim, x.rank)
 
@@ -143,6 +143,13 @@ def cumsum(b, x, dim, *, dtype=None):
     return b.graph.CumSum(value, b.constant(axis_of(dim, x.rank), torch.int64)) if x.rank else value
 
 
+@translates("cumprod")
+def cumprod(b, x, dim, *, dtype=None):
+    del dtype
+    value = b.as_type(x, b.out.dtype)
+    return b.graph.CumProd(value, b.constant(axis_of(dim, x.rank), torch.int64)) if x.rank else value
+
+
 @translates("topk")
 def topk(b, x, k, dim=-1, largest=True, sorted=True):
     del sorted
@@ -185,4 +192,44 @@ def logsumexp(b, x, dim, keepdim=False):
     return reduced(b, "ReduceLogSumExp", value, axes_of(dim, x.rank), keepdim, x.rank)
 
 
-assert DTYPES and Kind and hint and is_number
+def _of_order(b, x, place, dim, keepdim, nan_wins):
+    """The element that `place` others precede, and where it was."""
+    if x.rank == 0:
+        return x.value, b.zeros((), torch.int64)
+    g, axis = b.graph, axis_of(dim, x.rank)
+    values, places = g.node("TopK", [x.value, b.dims([place + 1])], outputs=2, axis=axis, largest=0)
+    picked = []
+    for made in (values, places):
+        one = g.Gather(made, b.integers([place]) if keepdim else b.constant(place, torch.int64), axis=axis)
+        picked.append(one)
+    if not nan_wins or not x.dtype.is_floating_point:
+        return picked
+    nan = g.Cast(g.IsNaN(x.value), to="uint8")
+    some = g.Cast(g.ReduceMax(nan, b.integers([axis]), keepdims=int(keepdim)), to="bool")
+    first = g.ArgMax(nan, axis=axis, keepdims=int(keepdim))
+    return [g.Where(some, b.constant(float("nan"), x.dtype), picked[0]), g.Where(some, first, picked[1])]
+
+
+def _extent(x, dim):
+    extent = x.shape[axis_of(dim, x.rank)] if x.rank else 1
+    if not isinstance(extent, int) or not extent:
+        raise Unsupported("an open extent")
+    return extent
+
+
+@translates("median.dim")
+def median(b, x, dim, keepdim=False):
+    return _of_order(b, x, (_extent(x, dim) - 1) // 2, dim, keepdim, True)
+
+
+@translates("median")
+def median_of_all(b, x):
+    flat = Tensor(b.graph.Reshape(x.value, b.integers([-1])), x.fake.reshape(-1))
+    return _of_order(b, flat, (_extent(flat, 0) - 1) // 2, 0, False, True)[0]
+
+
+@translates("kthvalue")
+def kthvalue(b, x, k, dim=-1, keepdim=False):
+    if not isinstance(k, int):
+        raise Unsupported("an open place")
+    return _of_order(b, x, k - 1, dim, keepdim, False)

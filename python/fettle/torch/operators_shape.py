@@ -1,8 +1,13 @@
 """Operators that move elements, and those that make tensors of none."""
 
+import math
+
+import numpy
 import torch
 
-from .fx import DTYPES, Tensor, Unsupported, array_of, axis_of, hint, is_number, translates
+from .fx import DTYPES, Unsupported, axis_of, dense_order, hint, translates
+
+_MOST_INDICES = 1 << 22  # of a view whose elements are listed
 
 
 @translates("view", "_unsafe_view", "reshape", "view_copy", "_reshape_copy", "squeeze", "squeeze.dim", "squeeze.dims", "unsqueeze",
@@ -46,6 +51,29 @@ def transpose(b, x, i, j):
 def sliced(b, value, axis, start, end, step=1):
     starts, ends = b.dims([start]), b.dims([end])
     return b.graph.Slice(value, starts, ends, b.integers([axis]), b.integers([step]))
+
+
+@translates("as_strided", "as_strided_copy")
+def as_strided(b, x, size, stride, storage_offset=None):
+    """Of a tensor that is all of its memory: elements in the memory's order, and what is taken of them."""
+    order = dense_order(x.shape, x.fake.stride())
+    if storage_offset is None:
+        storage_offset = x.fake.storage_offset()
+    if order is None or x.fake.storage_offset() != 0 or not all(isinstance(e, int) for e in (*size, *stride, *x.shape)):
+        raise Unsupported("a view of memory that is not known")
+    memory = b.transpose(x.value, order)
+    taken = dense_order(size, stride)
+    if taken is not None and storage_offset == 0 and math.prod(size) == math.prod(x.shape):
+        made = b.reshape(memory, [size[axis] for axis in taken])
+        return b.transpose(made, [taken.index(axis) for axis in range(len(size))])
+    last = storage_offset + sum((e - 1) * s for e, s in zip(size, stride))
+    if last >= math.prod(x.shape) or math.prod(size) > _MOST_INDICES:
+        raise Unsupported("a view of memory that is not known")
+    places = numpy.full([1] * len(size), storage_offset)
+    for axis, (extent, step) in enumerate(zip(size, stride)):
+        places = places + (numpy.arange(extent) * step).reshape([-1 if i == axis else 1 for i in range(len(size))])
+    flat = b.reshape(memory, [math.prod(x.shape)])
+    return b.graph.Gather(flat, b.graph.constant(places.reshape(size)), axis=0)
 
 
 @translates("slice.Tensor")
@@ -267,11 +295,3 @@ def _steps(b, start, step, length, dtype):
     places = b.graph.Range(b.constant(0, torch.int64), b.number(length, torch.int64), b.constant(1, torch.int64))
     scaled = b.graph.Mul(b.cast(places, torch.int64, wide), b.number(step, wide))
     return b.cast(b.graph.Add(scaled, b.number(start, wide)), wide, dtype)
-
-
-@translates("_tensor_constant")
-def tensor_constant(b, tensor):
-    return b.graph.constant(array_of(tensor))
-
-
-assert Tensor and is_number
