@@ -67,6 +67,25 @@ class Backend(unittest.TestCase):
         self.same(lambda x: torch.exp(x) + 1, x.permute(2, 0, 1)[:, ::2])
         self.same(lambda x: torch.exp(x) + 1, x[:1, :1, 0].expand(3, 4))
 
+    def test_results_without_elements(self):
+        self.same(lambda x: (x[:0] * 2, torch.zeros(3, 0), x + 1), torch.randn(4, 2))
+
+    def test_constants_in_the_code(self):
+        self.same(lambda x: torch.where(x > 0, x, torch.tensor(2.0)) + torch.tensor([1.0, 2.0]), torch.randn(4, 2))
+
+    def test_views_of_memory(self):
+        self.same(lambda x: (x.permute(1, 0, 2).contiguous().as_strided((2, 3), (1, 4)), x.unfold(1, 2, 1) * 2), torch.randn(3, 4, 2))
+
+    def test_masks_as_indices(self):
+        def function(x, mask, values):
+            x = x.clone()
+            x[mask] = values
+            y = x.clone()
+            y[mask] = 0
+            return x, y
+
+        self.same(function, torch.randn(3, 4), torch.tensor([True, False, True]), torch.randn(2, 4))
+
     def test_an_input_is_changed_in_place(self):
         def function(x):
             x.mul_(2)

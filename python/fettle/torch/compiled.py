@@ -77,6 +77,14 @@ def _replaced(text, name, source):
     return re.sub(rf"\b{re.escape(name)}\b", lambda _: f"({source})", text)
 
 
+def _are_as_before(seen, args):
+    for index, tensor, place, version in seen:
+        given = args[index]
+        if given is not tensor or given._version != version or given.data_ptr() != place:
+            return False
+    return True
+
+
 class Compiled:
     """Compiles at the first call, when the weights are at hand; a call takes a list of arguments, and gives a list.
 
@@ -88,34 +96,30 @@ class Compiled:
         self._frozen = list(frozen)
         self._sets = 0
         self._lock = threading.Lock()
-        self._call = None
-        self._seen = ()
+        self._state = None  # the weights as they were, and what was compiled for them
 
     def __call__(self, *args):
         if self._boxed_call:  # torch's name for it
             boxed = args[0]
             args = list(boxed)
             boxed.clear()
-        for index, tensor, place, version in self._seen:
-            given = args[index]
-            if given is not tensor or given._version != version or given.data_ptr() != place:
-                break
-        else:
-            if self._call is not None:
-                return self._call(args)
-        return self._prepared(args)(args)
+        state = self._state
+        if state is None or not _are_as_before(state[0], args):
+            state = self._prepared(args)
+        return state[1](args)
 
     def _prepared(self, args):
         with self._lock:
+            if self._state is not None and _are_as_before(self._state[0], args):
+                return self._state  # another thread was first
             frozen = [i for i in self._frozen if not args[i].is_inference()]
-            if self._sets == _MOST_CONSTANT_SETS:
+            if frozen and self._sets == _MOST_CONSTANT_SETS:
                 frozen = []
                 log.warning("weights changed %d times: they are inputs from now on, which is slower", self._sets)
             seen = [(i, args[i], args[i].data_ptr(), args[i]._version) for i in frozen]
-            self._call = self._compiled(args, frozen)
-            self._seen = seen
             self._sets += 1
-            return self._call
+            self._state = (seen, self._compiled(args, frozen))
+            return self._state
 
     def _compiled(self, args, frozen):
         try:

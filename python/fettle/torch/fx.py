@@ -3,6 +3,7 @@
 `Walk` goes over a graph's nodes. What an operator becomes is a function in a table (`translates`), made of Fettle's own
 operators. One that is not in the table, or whose arguments are not covered, is refused by name (`Unsupported`)."""
 
+import inspect
 import operator
 
 import ml_dtypes
@@ -10,6 +11,7 @@ import numpy
 import sympy
 import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils._sympy import functions as symbolic
 
 import fettle
@@ -33,7 +35,7 @@ DTYPES = {
     torch.bool: "bool",
 }
 
-_operators = {}  # OpOverload → its function
+_operators = {}  # OpOverload → its function, and the arguments that this takes
 
 
 class Unsupported(Exception):
@@ -50,14 +52,10 @@ def translates(*names):
             overloads = getattr(getattr(torch.ops, space or "aten"), packet, None)
             found = getattr(overloads, overload or "default", None) if overloads is not None else None
             if found is not None:  # torch of another version may lack it
-                _operators[found] = function
+                _operators[found] = (function, inspect.signature(function))
         return function
 
     return register
-
-
-def is_known(target):
-    return target in _operators
 
 
 def known():
@@ -85,13 +83,12 @@ def numpy_dtype(dtype):
 
 
 def array_of(tensor):
-    """numpy's view of the same memory."""
-    tensor = tensor.detach().contiguous()
-    if tensor.is_conj() or tensor.is_neg():
-        tensor = tensor.resolve_conj().resolve_neg()
-    if tensor.dtype == torch.bfloat16:
-        return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-    return tensor.numpy()
+    """numpy's view of the same memory. While torch traces, operators would make none that are real."""
+    with unset_fake_temporarily():
+        tensor = tensor.detach().resolve_neg().contiguous()
+        if tensor.dtype == torch.bfloat16:
+            return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        return tensor.numpy()
 
 
 def tensor_of(array):
@@ -374,15 +371,19 @@ class Walk:
             return value
         if is_number(fake):
             return fake  # what sizes make; its expression says how
-        function = _operators.get(node.target)
-        if function is None:
+        if node.target not in _operators:
             raise Unsupported("not known to Fettle")
+        function, signature = _operators[node.target]
         for part in fake if isinstance(fake, (list, tuple)) else [fake]:
             if isinstance(part, torch.Tensor):
                 self._check(part)
         args = torch.fx.map_arg(node.args, self._argument)
         kwargs = torch.fx.map_arg(node.kwargs, self._argument)
         self.builder.out, self.builder.node = fake, node
+        try:
+            signature.bind(self.builder, *args, **kwargs)
+        except TypeError as error:
+            raise Unsupported(f"arguments that are not covered ({error})") from None
         made = function(self.builder, *args, **kwargs)
         if isinstance(fake, (list, tuple)):
             made = list(made) + [None] * (len(fake) - len(made))

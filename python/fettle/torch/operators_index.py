@@ -2,10 +2,11 @@
 
 import math
 
+import numpy
 import torch
 
-from .fx import DTYPES, Kind, Tensor, Unsupported, axis_of, translates
-from .operators_shape import sliced
+from .fx import DTYPES, Kind, Tensor, Unsupported, axis_of, dense_order, translates
+from .operators_shape import listed_count, sliced, strided_places
 
 
 @translates("embedding")
@@ -141,7 +142,7 @@ def _scatter_reduced(b, x, dim, index, shape, updates, reduce, include_self):
 @translates("index_reduce")
 def index_reduce(b, x, dim, index, source, reduce, *, include_self=True):
     if x.rank == 0:
-        raise Unsupported("a scalar")
+        return _scatter_reduced(b, x, 0, index, source.shape, b.as_type(source, x.dtype), reduce, include_self)
     axis = axis_of(dim, x.rank)
     lined = b.reshape(b.as_type(index, torch.int64), [1] * axis + [source.shape[axis]] + [1] * (x.rank - 1 - axis))
     places = Tensor(b.graph.Expand(lined, b.dims(source.shape)), index.fake)
@@ -307,10 +308,37 @@ def put(b, x, index, source, accumulate=False):
     return b.reshape(made, x.shape)
 
 
+def _written_at(b, x, source, places):
+    """`places`: which elements of x, counted through all of it, the source replaces."""
+    g, flat = b.graph, b.integers([-1])
+    listed = g.constant(numpy.ascontiguousarray(places).reshape(-1))
+    made = g.ScatterElements(g.Reshape(x.value, flat), listed, g.Reshape(source.value, flat), axis=0)
+    return b.reshape(made, x.shape)
+
+
+@translates("diagonal_scatter")
+def diagonal_scatter(b, x, source, offset=0, dim1=0, dim2=1):
+    places = numpy.arange(listed_count(x.shape)).reshape(x.shape)
+    return _written_at(b, x, source, numpy.diagonal(places, offset, dim1, dim2))
+
+
+@translates("as_strided_scatter")
+def as_strided_scatter(b, x, source, size, stride, storage_offset=None):
+    places = strided_places(x, size, stride, storage_offset)
+    if dense_order(x.shape, x.fake.stride()) != list(range(x.rank)) or len(numpy.unique(places)) != places.size:
+        raise Unsupported("a view of memory that is not known")
+    return _written_at(b, x, source, places)
+
+
 _MOST_COMPARISONS = 1 << 24
 
 
-@translates("searchsorted.Tensor", "searchsorted.Scalar", "bucketize.Tensor")
+@translates("bucketize.Tensor", "bucketize.Scalar")
+def bucketize(b, values, boundaries, *, out_int32=False, right=False):
+    return searchsorted(b, boundaries, values, out_int32=out_int32, right=right)
+
+
+@translates("searchsorted.Tensor", "searchsorted.Scalar")
 def searchsorted(b, ordered, values, *, out_int32=False, right=False, side=None, sorter=None):
     """How many elements are less (not greater): all are compared."""
     del out_int32

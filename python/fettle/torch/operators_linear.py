@@ -37,6 +37,23 @@ def addmm(b, bias, x, y, *, beta=1, alpha=1):
     return g.Add(product, added)
 
 
+@translates("_cdist_forward")
+def cdist(b, x, y, p, compute_mode):
+    """Distances of all rows to all others."""
+    del compute_mode
+    g = b.graph
+    away = g.Abs(g.Sub(g.Unsqueeze(x.value, b.integers([x.rank - 1])), g.Unsqueeze(y.value, b.integers([y.rank - 2]))))
+    last = b.integers([b.out.dim()])
+    if p == math.inf:
+        return g.ReduceMax(away, last, keepdims=0)
+    if p == 0:
+        return g.ReduceSum(g.Cast(g.Greater(away, b.constant(0, x.dtype)), to=DTYPES[x.dtype]), last, keepdims=0)
+    if p in (1, 2):
+        return g.node("ReduceL1" if p == 1 else "ReduceL2", [away, last], keepdims=0)
+    powers = g.ReduceSum(g.Pow(away, b.constant(p, x.dtype)), last, keepdims=0)
+    return g.Pow(powers, b.constant(1 / p, x.dtype))
+
+
 @translates("dot", "mv", "vdot")
 def dot(b, x, y):
     return b.graph.MatMul(x.value, y.value)
@@ -247,16 +264,12 @@ def _channel(b, tensor, count, fill, dtype):
 @translates("_native_batch_norm_legit_no_training")
 def batch_norm_inference(b, x, weight, bias, running_mean, running_var, momentum, eps):
     del momentum
-    _refuse_uses(b)
     count = x.shape[1]
     inputs = [x.value, _channel(b, weight, count, 1, x.dtype), _channel(b, bias, count, 0, x.dtype),
               running_mean.value, running_var.value]  # fmt: skip
-    return [b.graph.node("BatchNormalization", inputs, epsilon=float(eps))]
-
-
-def _refuse_uses(b):
-    if b.uses(1) or b.uses(2):
-        raise Unsupported("statistics that are results")
+    made = [b.graph.node("BatchNormalization", inputs, epsilon=float(eps))]
+    # Of the statistics of a batch there are none: torch gives empty ones.
+    return made + [b.zeros(fake.shape, fake.dtype) for i, fake in enumerate(b.out) if i and b.uses(i)]
 
 
 @translates("native_group_norm")

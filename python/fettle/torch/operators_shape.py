@@ -53,27 +53,39 @@ def sliced(b, value, axis, start, end, step=1):
     return b.graph.Slice(value, starts, ends, b.integers([axis]), b.integers([step]))
 
 
+def listed_count(shape):
+    """How many elements there are, where they may be listed."""
+    if not all(isinstance(e, int) for e in shape) or math.prod(shape) > _MOST_INDICES:
+        raise Unsupported("elements that are too many to be listed, or open")
+    return math.prod(shape)
+
+
+def strided_places(x, size, stride, storage_offset):
+    """Where in the memory of a dense x the elements of a view lie."""
+    listed_count(size)
+    if not all(isinstance(e, int) for e in (*stride, *x.shape)) or x.fake.storage_offset() != 0:
+        raise Unsupported("a view of memory that is not known")
+    places = numpy.full([1] * len(size), storage_offset or 0)
+    for axis, (extent, step) in enumerate(zip(size, stride)):
+        places = places + (numpy.arange(extent) * step).reshape([-1 if i == axis else 1 for i in range(len(size))])
+    if places.size and places.max() >= math.prod(x.shape):
+        raise Unsupported("a view of memory that is not known")
+    return numpy.broadcast_to(places, size)
+
+
 @translates("as_strided", "as_strided_copy")
 def as_strided(b, x, size, stride, storage_offset=None):
     """Of a tensor that is all of its memory: elements in the memory's order, and what is taken of them."""
     order = dense_order(x.shape, x.fake.stride())
-    if storage_offset is None:
-        storage_offset = x.fake.storage_offset()
-    if order is None or x.fake.storage_offset() != 0 or not all(isinstance(e, int) for e in (*size, *stride, *x.shape)):
+    if order is None:
         raise Unsupported("a view of memory that is not known")
-    memory = b.transpose(x.value, order)
-    taken = dense_order(size, stride)
-    if taken is not None and storage_offset == 0 and math.prod(size) == math.prod(x.shape):
+    memory, taken = b.transpose(x.value, order), dense_order(size, stride)
+    whole = all(isinstance(e, int) for e in (*size, *stride, *x.shape)) and math.prod(size) == math.prod(x.shape)
+    if taken is not None and whole and not storage_offset and x.fake.storage_offset() == 0:
         made = b.reshape(memory, [size[axis] for axis in taken])
         return b.transpose(made, [taken.index(axis) for axis in range(len(size))])
-    last = storage_offset + sum((e - 1) * s for e, s in zip(size, stride))
-    if last >= math.prod(x.shape) or math.prod(size) > _MOST_INDICES:
-        raise Unsupported("a view of memory that is not known")
-    places = numpy.full([1] * len(size), storage_offset)
-    for axis, (extent, step) in enumerate(zip(size, stride)):
-        places = places + (numpy.arange(extent) * step).reshape([-1 if i == axis else 1 for i in range(len(size))])
-    flat = b.reshape(memory, [math.prod(x.shape)])
-    return b.graph.Gather(flat, b.graph.constant(places.reshape(size)), axis=0)
+    places = strided_places(x, size, stride, storage_offset)
+    return b.graph.Gather(b.graph.Reshape(memory, b.integers([-1])), b.graph.constant(numpy.ascontiguousarray(places)), axis=0)
 
 
 @translates("slice.Tensor")
