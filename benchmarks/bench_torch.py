@@ -88,7 +88,7 @@ def main():
             torch._dynamo.reset()
             _, own_s = compiled(model, inputs, "aot_eager")
             made = {backend: compiled(model, inputs, backend) for backend in ("inductor", "fettle")}
-            calls = {"eager": model, **{b: call for b, (call, _) in made.items() if call}}
+            calls = {"eager": model, **{b: call for b, (call, _) in made.items() if call is not None}}
             for call in calls.values():
                 call(*inputs)
             times = call_times(calls, inputs, options.time)
