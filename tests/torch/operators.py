@@ -20,7 +20,7 @@ logging.disable(logging.WARNING)
 warnings.filterwarnings("ignore")
 
 # What draws random numbers, or gives memory that was never written.
-_RANDOM = ("bernoulli", "cauchy", "dropout", "empty", "exponential", "geometric", "log_normal", "multinomial", "normal",
+_RANDOM = ("bernoulli", "cauchy", "dropout", "empty", "exponential", "new_empty", "geometric", "log_normal", "multinomial", "normal",
            "rand", "rrelu", "uniform", "_batch_norm_with_update", "nn.functional.scaled_dot_product_attention.dropout")  # fmt: skip
 # Whose inputs or results are no tensors, or lie elsewhere than on a CPU.
 _NO_TENSORS = ("sparse", "item", "equal", "is_", "allclose", "jiterator", "to_sparse", "tolist", "__r")
