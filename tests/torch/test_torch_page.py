@@ -1,21 +1,10 @@
-"""The page docs/torch.md: its code runs, in order, and prints what it says."""
+"""The page docs/torch.md: its code runs, in order, and prints what it says (python/tests/test_pages.py)."""
 
 import pathlib
 import sys
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "python" / "tests"))
-
-import test_pages  # noqa: E402
-
-
-class Torch(test_pages.Pages):
-    test_modes = test_python = None
-
-    def test_torch(self):
-        self.check("torch.md")
-
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "python" / "tests"))
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], "Torch"])
+    unittest.main(module="test_pages", argv=[sys.argv[0], "Pages.test_torch"])
