@@ -119,6 +119,7 @@ TEST_F(Json, OfCommandsOnAModel) {
 TEST_F(Json, OfCommandsOnRecords) {
   expect_documented("tune",
                     {"tune", path("model.onnx"), "--db", path("records.db"), "--trials", "4", "--threads", "1"});
+  expect_documented("top", {"top", "--db", path("records.db"), "--once"});
   expect_documented("db ls", {"db", "ls", path("records.db")});
   expect_documented("db show", {"db", "show", path("records.db")});
   expect_documented("db export", {"db", "export", path("records.db"), path("records.jsonl")});
@@ -150,6 +151,9 @@ TEST_F(Json, OfATrackerAndADevice) {
 
 TEST_F(Json, OfTheRest) {
   expect_documented("explain", {"explain", "E201"});
+  expect_documented("completion", {"completion", "fish"});
+  std::ofstream(path("none.trace")) << "";
+  expect_documented("puzzle", {"puzzle", "2", "--trace", path("none.trace")}, 1);
   expect_documented("doctor", {"doctor"});
 }
 
