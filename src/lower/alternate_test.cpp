@@ -22,6 +22,18 @@ TEST(AlternatingLoops, RunBackwardsWhereTurnIsOne) {
 )");
 }
 
+// What comes next, in either direction.
+TEST(AlternatingLoops, AskAheadForWhatComesNext) {
+  const Func func = parse_func(R"(lowered func f(A: f32[256], C: f32[8] output):
+  for i in 8 {prefetch = 1, alternates = 1}:
+    for k in 32:
+      C[i] = C[i] + A[i * 32 + k]
+)")
+                        .value();
+  const std::string text = to_text(insert_prefetches(alternate_loops(func)->body));
+  EXPECT_NE(text.find("prefetch.i32(&A[k + ((i + 1) * 32 + turn * (7 - (i + 1) * 2) * 32)]"), std::string::npos) << text;
+}
+
 TEST(AlternatingLoops, AreTheOutermostSerialOnesOfAnyOrder) {
   const auto text = [](const std::string& loops) { return "func f(A: f32[4, 8], C: f32[4, 8] output):\n" + loops; };
   const std::string free = text(R"(  for i in 4:
