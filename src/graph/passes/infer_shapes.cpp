@@ -196,7 +196,7 @@ Result<> with_rank_choices(Graph& graph, const std::function<Result<>()>& infer)
   for (int tries = 0;; ++tries) {
     Graph before = graph.clone();
     Graph* rules = ops::SizeCheckScope::graph();
-    std::vector<SizeCheck> checks = rules->size_checks();
+    const size_t n_checks = rules->size_checks().size();
     RankChoices* const around = std::exchange(rank_choices, &choices);
     Result<> inferred = infer();
     rank_choices = around;
@@ -204,7 +204,7 @@ Result<> with_rank_choices(Graph& graph, const std::function<Result<>()>& infer)
     if (tries == 0) first = std::move(inferred);
     if (tries == kMostTries || !choices.advance()) return first;
     graph = std::move(before);
-    rules->set_size_checks(std::move(checks));
+    rules->keep_size_checks(n_checks);
   }
 }
 
@@ -357,7 +357,7 @@ Result<> infer_loop_body(Graph& graph, Node* node, const PassContext& context) {
   Graph* rules = ops::SizeCheckScope::graph();
   for (;;) {
     Graph before;
-    std::vector<SizeCheck> checks = rules->size_checks();
+    const size_t n_checks = rules->size_checks().size();
     if (may_change) before = node->bodies[0]->clone();
     type_inputs(*node);
     FETTLE_TRY_VOID(infer_body(node, 0, context));
@@ -365,7 +365,7 @@ Result<> infer_loop_body(Graph& graph, Node* node, const PassContext& context) {
     FETTLE_TRY(const bool is_other, align_carried(graph, node, before, context));
     if (is_other) {
       node->bodies[0] = std::make_shared<Graph>(std::move(before));
-      rules->set_size_checks(std::move(checks));
+      rules->keep_size_checks(n_checks);
       continue;
     }
     const LoopParts loop(*node);
@@ -379,7 +379,7 @@ Result<> infer_loop_body(Graph& graph, Node* node, const PassContext& context) {
     if (!add_sizes(all_dims(found), all_dims(left), kMaxDim, node->name + ".carried", sizes)) return {};
     node->attrs.set(kCarriedSizesKey, dims_attr(std::move(sizes)));
     node->bodies[0] = std::make_shared<Graph>(std::move(before));
-    rules->set_size_checks(std::move(checks));
+    rules->keep_size_checks(n_checks);
   }
 }
 
@@ -390,9 +390,9 @@ Result<std::optional<size_t>> only_branch(Graph& graph, Node* node, const PassCo
   Result<> results[2];
   type_inputs(*node);
   for (const size_t i : {0, 1}) {
-    std::vector<SizeCheck> before = rules->size_checks();
+    const size_t n_checks = rules->size_checks().size();
     results[i] = with_rank_choices(*node->bodies[i], [&] { return infer_body(node, i, context); });
-    if (!results[i]) rules->set_size_checks(std::move(before));
+    if (!results[i]) rules->keep_size_checks(n_checks);
   }
   if (results[0] && results[1]) return std::optional<size_t>();
   if (!results[0] && !results[1]) return fail(std::move(results[0].error()));
