@@ -17,7 +17,7 @@ struct OpenModelOptions {
 };
 
 /// Adds rows: for each model the geometric mean and the worst of open over fixed, and of open over the better engine;
-/// then the same over all. Errors: those of compile_file and of running; of peers E708.
+/// then the same over all. Errors: those of compile_source and of running; of peers E708.
 Result<> bench_open_models(Report& report, const OpenModelOptions& options);
 
 }  // namespace fettle::bench

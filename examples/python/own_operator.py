@@ -48,7 +48,7 @@ layer = model(helper.make_node("MatMul", ["x", "w"], ["h"]),
 with tempfile.TemporaryDirectory() as folder:
     path = pathlib.Path(folder) / "layer.onnx"
     onnx.save(layer, path)
-    outputs = fettle.Model(path).run(x=x, b=b)
+    outputs = fettle.compile(path).run(x=x, b=b)
 h = x @ W
 numpy.testing.assert_allclose(outputs["y"], h / (1 + numpy.exp(-0.5 * h)), rtol=1e-4, atol=1e-4)
 numpy.testing.assert_allclose(outputs["greatest"], x.max(1) + b, rtol=1e-6)

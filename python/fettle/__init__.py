@@ -9,8 +9,9 @@ from ._fettle import (Config, ConfigSpace, Database, Func, MeasureCallback, Meas
                       feature_names, features, lower, parse, parse_loops, remove_build_artefact, simplify_trace, space,
                       templates_for, update_cost_model)
 from .errors import Error
+from .graph import Graph, Value
 from .kernel import Kernel, aligned, build, empty
-from .model import Model
+from .model import Context, Model, compile
 from .operator import operator
 from .schedule import Schedule
 from .tune import (CostModel, LocalRunner, RemoteRunner, Runner, SearchStrategy, SketchRule, Sketches, Template, template,

@@ -1,24 +1,23 @@
-"""Whole models: compiled from ONNX, or loaded as a compiled library."""
+"""Whole models: compiled from ONNX or from a Graph, or loaded as a compiled library."""
+
+import os
 
 import numpy
 
 from . import _fettle
 from .errors import Error
+from .graph import Graph
 from .kernel import _NARROW, _bits, _numpy_dtype
 
 
-def _given(arrays):
-    """As the module takes them: any strides, but aligned and of this machine's byte order."""
-    given = []
-    for name, value in arrays.items():
-        array = numpy.asarray(value)
-        if array.dtype.kind in "OUST":
-            given.append((name, "string", _encoded(name, array)))
-            continue
-        if not array.dtype.isnative or not array.flags.aligned or any(s % array.itemsize for s in array.strides):
-            array = array.astype(array.dtype.newbyteorder("="), order="C")
-        given.append((name, array.dtype.name, _bits(array)))
-    return given
+def _prepared(name, value):
+    """(dtype, array) as the module takes what doesn't lie right: aligned and of this machine's byte order."""
+    array = numpy.asarray(value)
+    if array.dtype.kind in "OUST":
+        return "string", _encoded(name, array)
+    if not array.dtype.isnative or not array.flags.aligned or any(s % array.itemsize for s in array.strides):
+        array = array.astype(array.dtype.newbyteorder("="), order="C")
+    return array.dtype.name, _bits(array)
 
 
 def _encoded(name, array):
@@ -42,10 +41,6 @@ def _array(dtype, shape, data):
     if dtype in _NARROW:
         return numpy.frombuffer(data, _NARROW[dtype]).reshape(shape).astype(_numpy_dtype(dtype))
     return numpy.frombuffer(data, _numpy_dtype(dtype)).reshape(shape)
-
-
-def _results(outputs):
-    return {name: _array(dtype, shape, data) for name, dtype, shape, data in outputs}
 
 
 class _Structure:
@@ -129,61 +124,97 @@ class _Signature:
         for name, kind, is_output, first, count in base.structures:
             tensors = (base.outputs if is_output else base.inputs)[first : first + count]
             (self.outputs if is_output else self.inputs)[name] = _Structure(name, kind, tensors)
+        self.input_order = self._order(base.inputs, self.inputs)
+        self.output_order = self._order(base.outputs, self.outputs)
+        self.is_plain = not self.inputs and not self.outputs
+
+    @staticmethod
+    def _order(tensors, structures):
+        """Names by position: a structure stands where its first tensor does."""
+        owners = {tensor[0]: name for name, structure in structures.items() for tensor in structure.tensors}
+        return list(dict.fromkeys(owners.get(name, name) for name, _, _ in tensors))
 
     def given(self, values):
+        if not self.inputs:
+            return values
         arrays = {}
         for name, value in values.items():
             structure = self.inputs.get(name)
             arrays.update(structure.given(value) if structure else {name: value})
-        return _given(arrays)
+        return arrays
 
-    def results(self, outputs):
-        arrays = _results(outputs)
+    def results(self, arrays):
         for name, structure in self.outputs.items():
             arrays[name] = structure.result(arrays)
         return arrays
 
+    def call(self, base, inputs, out):
+        """By position, with structures."""
+        if out is not None:
+            raise Error("E705", "out is for models all of whose inputs and outputs are tensors")
+        if len(inputs) > len(self.input_order):
+            raise Error("E704", f"{len(inputs)} inputs were given, and the model has {len(self.input_order)}")
+        named = {name: value for name, value in zip(self.input_order, inputs) if value is not None or name in self.inputs}
+        results = self.results(base._run(self.given(named)))
+        ordered = tuple(results[name] for name in self.output_order if name in results)
+        return ordered[0] if len(ordered) == 1 else ordered
 
-class Model:
-    """Model("model.onnx", shapes={"x": [1, 3, 48, 320]}, database="records.db"): run(x=array) returns name → array.
+
+class _Calls:
+    """What models and contexts have in common."""
+
+    def __call__(self, *inputs, out=None):
+        """Inputs by position, in the order of `inputs`: the output, or a tuple of them in the order of `outputs`.
+
+        Inputs are numpy's arrays, or anything on a CPU that has `__dlpack__`; they are copied only where they are not in
+        C order. `out` is an array, or a tuple of them, that is written instead of a new one. What a state takes is not
+        among the outputs; an input that a state stands for may be None.
+        """
+        if self._signature.is_plain:
+            return self._base._call(inputs, out)
+        return self._signature.call(self._base, inputs, out)
+
+    def run(self, **arrays):
+        """Inputs by name: a dict of the outputs."""
+        return self._signature.results(self._base._run(self._signature.given(arrays)))
+
+
+class Model(_Calls):
+    """A compiled model, made by `fettle.compile`. Call it with its inputs: see `__call__` and `run`.
 
     `inputs` and `outputs` list (name, dtype, shape). An extent that each call decides is text, "N", and arrays may then
-    have any. `sizes` narrows them: sizes={"N": {"min": 1, "max": 64, "multiple": 8, "tune_at": 16}}.
-    `states={"past": "present"}` says which input is what the call before left in an output: see `context`. Any number of
-    threads may run a model at once. `without` names passes over the graph (fettle.graph_passes) that are left out, to find
-    where results come to differ.
+    have any. Any number of threads may run a model at once.
 
     A sequence is a list of arrays, an optional may be None, a map is a dict, and a sequence of maps is a list of dicts.
     `structures` lists these, and `inputs` and `outputs` the tensors that they are made of.
     """
 
-    def __init__(self, path, shapes=None, threads=0, database="", sizes=None, states=None, without=()):
-        self._base = _fettle._open_model(
-            str(path), dict(shapes or {}), threads, str(database), dict(sizes or {}), dict(states or {}),
-            list(without)
-        )  # fmt: skip
-        self.inputs = self._base.inputs
-        self.outputs = self._base.outputs
-        self.structures = self._base.structures
-        self._signature = _Signature(self._base)
-
-    def run(self, **arrays):
-        return self._signature.results(self._base._run(self._signature.given(arrays)))
+    def __init__(self, base):
+        if not isinstance(base, _fettle.ModelBase):
+            raise TypeError("models are made by fettle.compile")
+        self._base = base
+        self.inputs = base.inputs
+        self.outputs = base.outputs
+        self.structures = base.structures
+        self._signature = _Signature(base)
 
     def context(self):
         """What calls work with, kept from one to the next: memory, and the model's states. For one thread at a time."""
         return Context(self._base._context(), self._signature)
 
+    def __repr__(self):
+        def shown(tensors):
+            return ", ".join(f"{name}: {dtype}[{', '.join(map(str, shape))}]" for name, dtype, shape in tensors)
 
-class Context:
+        return f"<fettle.Model ({shown(self.inputs)}) -> ({shown(self.outputs)})>"
+
+
+class Context(_Calls):
     """Runs a model in memory of its own. An input that a state stands for need not be given."""
 
     def __init__(self, base, signature):
         self._base = base
         self._signature = signature
-
-    def run(self, **arrays):
-        return self._signature.results(self._base._run(self._signature.given(arrays)))
 
     def begin(self, **arrays):
         """Runs on a thread of the context's; `wait` returns the outputs. Arrays must not change until then."""
@@ -201,7 +232,37 @@ class Context:
         return _array(*self._base._state(name)[1:])
 
     def set_state(self, name, value):
-        self._base._set_state(name, _given({name: value}))
+        self._base._set_state(name, value)
 
     def reset_states(self):
         self._base._reset_states()
+
+
+def _source(model, folder):
+    if isinstance(model, Graph):
+        return model._base._source()
+    if isinstance(model, (str, os.PathLike)):
+        return _fettle._source_of_path(os.fsdecode(model))
+    if hasattr(model, "SerializeToString"):
+        model = model.SerializeToString()
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return _fettle._source_of_bytes(model, None if folder is None else os.fsdecode(folder))
+    raise TypeError(f"a model is a path, bytes of an ONNX file, a ModelProto or a fettle.Graph, not {type(model).__name__}")
+
+
+def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database="", without=(), cache=True, folder=None):
+    """Compiles a model for this machine, and gives a `fettle.Model`.
+
+    model     a path (of an ONNX file, or of a library that `fettle compile` wrote), the bytes of an ONNX file, an
+              onnx.ModelProto, or a fettle.Graph
+    shapes    of inputs, by their names: {"x": [1, 3, 224, 224]}. What is left open, each call decides
+    sizes     narrows what is open: {"N": {"min": 1, "max": 64, "multiple": 8, "tune_at": 16}}
+    states    which output of a call is which input of the next: {"past": "present"}; see Model.context
+    threads   that it runs on; 0: as many as this process may use
+    database  recorded schedules, a path: the best are used
+    without   passes over the graph (fettle.graph_passes) that are left out, to find where results come to differ
+    cache     whether what was compiled before is used again, and this is kept
+    folder    where external data of bytes or a ModelProto lie
+    """
+    return Model(_fettle._open_model(_source(model, folder), dict(shapes or {}), threads, os.fsdecode(database),
+                                     dict(sizes or {}), dict(states or {}), list(without)))  # fmt: skip

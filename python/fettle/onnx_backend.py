@@ -7,16 +7,13 @@ A model is compiled once for all sizes that it leaves open. Where that is refuse
 is compiled (E604), it is compiled for the shapes of each call, and then for the values of its small inputs of whole
 numbers, such as axes, and at last for those of small vectors, such as scales."""
 
-import os
-import tempfile
-
 import numpy
 import onnx
 from onnx.backend.base import Backend as _Backend
 from onnx.backend.base import BackendRep, namedtupledict
 
 from .errors import Error
-from .model import Model
+from .model import compile as _compile
 
 _MUST_BE_KNOWN = "E604"
 _MOST_ELEMENTS = 64  # of an input whose values a model is compiled for
@@ -94,10 +91,7 @@ class Prepared(BackendRep):
             self._open = None
 
     def _compile(self, model):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "model.onnx")
-            onnx.save(model, path)
-            return Model(path, **self._options)
+        return _compile(model, **self._options)
 
     def _given(self, inputs):
         if isinstance(inputs, dict):
@@ -148,7 +142,7 @@ def _types_of_outputs(node, types, opset):
 
 
 class Backend(_Backend):
-    """options, where a method takes any: those of fettle.Model."""
+    """options, where a method takes any: those of fettle.compile."""
 
     @classmethod
     def is_compatible(cls, model, device="CPU", **kwargs):

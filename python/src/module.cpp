@@ -22,4 +22,5 @@ NB_MODULE(_fettle, m) {
   bind_layouts(m);
   bind_own_operators(m);
   bind_models(m);
+  bind_graphs(m);
 }

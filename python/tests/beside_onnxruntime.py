@@ -47,7 +47,7 @@ def reference_of(path):
 def compiled_and_reference(folder, nodes, inputs, outputs, constants, shapes=None, opset=17):
     path = saved(folder, nodes, inputs, outputs, constants, opset)
     onnx.checker.check_model(path)
-    return fettle.Model(path, shapes=shapes), reference_of(path)
+    return fettle.compile(path, shapes=shapes), reference_of(path)
 
 
 def as_given(data):

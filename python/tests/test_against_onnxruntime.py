@@ -411,7 +411,7 @@ class AgainstOnnxRuntime(unittest.TestCase):
                 wanted = session.run(None, contents)
             except Exception:  # noqa: BLE001, of a class of its own for each reason
                 return False  # it has no such kernel
-            found = fettle.Model(file.name, threads=threads).run(**contents)
+            found = fettle.compile(file.name, threads=threads).run(**contents)
         what = f"seed {seed}: {onnx.printer.to_text(model.graph)}"
         for output, want in zip(session.get_outputs(), wanted, strict=True):
             have = found[output.name]
@@ -455,7 +455,7 @@ class PassesNaNsOn(unittest.TestCase):
         with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
             model = m.model()
             onnx.save(model, file.name)
-            found = list(fettle.Model(file.name, threads=1 + seed % 2).run(**contents).values())
+            found = list(fettle.compile(file.name, threads=1 + seed % 2).run(**contents).values())
         with numpy.errstate(all="ignore"):
             wanted = wanted_of(*contents.values())
         near = 1e-2 if wanted.dtype == numpy.float16 else 1e-5

@@ -83,7 +83,7 @@ class DataAxes(Beside):
                 inputs = [value("x", FLOAT, ["N"]), value("axes", INT, [2])]
                 path = saved(folder, [made], inputs, [value("y", FLOAT, [])], {}, opset=18)
                 with self.assertRaises(fettle.Error) as raised:
-                    fettle.Model(path)
+                    fettle.compile(path)
                 self.assertEqual(raised.exception.code, "E606")
 
     def test_axes_that_do_not_exist_are_an_error(self):

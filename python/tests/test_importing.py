@@ -29,7 +29,7 @@ class Importing(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "model.onnx")
             onnx.save(model, path)
-            reference, compiled = reference_of(path), fettle.Model(path)
+            reference, compiled = reference_of(path), fettle.compile(path)
             for given in feeds:
                 made = compiled.run(**given)
                 for output, want in zip(graph.output, reference.run(None, given)):

@@ -137,7 +137,7 @@ class LateSizes(Beside):
                 folder, nodes, [value("x", FLOAT, [2, 3, "F"])], [value("y", FLOAT, [2, 4])], constants
             )  # fmt: skip
             x = random(2, 3, 1)
-            compiled = fettle.Model(path, sizes={"F": {"tune_at": 1}})
+            compiled = fettle.compile(path, sizes={"F": {"tune_at": 1}})
             numpy.testing.assert_allclose(compiled.run(x=x)["y"], x[:, :, 0] @ constants["w"], rtol=1e-5, atol=1e-6)
             with self.assertRaisesRegex(fettle.Error, "E705"):
                 compiled.run(x=random(2, 3, 2))
@@ -306,7 +306,7 @@ class LateSizes(Beside):
                 folder, nodes, [value("n", INT, []), value("m", INT, [])], [value("y", INT, [None])],
                 {"zero": numpy.int64(0), "one": numpy.int64(1)},
             )  # fmt: skip
-            model = fettle.Model(path)
+            model = fettle.compile(path)
             given = {"n": numpy.int64(3), "m": numpy.int64(3)}
             numpy.testing.assert_array_equal(model.run(**given)["y"], ints(0, 2, 4))
             for m in (5, 2, 0):

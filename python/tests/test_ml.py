@@ -97,7 +97,7 @@ class Models(unittest.TestCase):
         for shape in shapes:
             with tempfile.TemporaryDirectory() as folder:
                 path = self.model(folder, op, x_type, shape, outputs, attributes, version)
-                reference, compiled = reference_of(path), fettle.Model(path)
+                reference, compiled = reference_of(path), fettle.compile(path)
                 for x in feeds if "N" in shape else [x for x in feeds if list(x.shape) == shape]:
                     made = compiled.run(x=x)
                     for i, want in enumerate(reference.run(None, {"x": x})):
@@ -316,7 +316,7 @@ class Preprocessing(Models):
     def test_an_unknown_category_is_an_error(self):
         with tempfile.TemporaryDirectory() as folder:
             attributes = {"cats_int64s": [2, 1], "zeros": 0}
-            compiled = fettle.Model(self.model(folder, "OneHotEncoder", INT, [3], [FLOAT], attributes))
+            compiled = fettle.compile(self.model(folder, "OneHotEncoder", INT, [3], [FLOAT], attributes))
             self.assertEqual(compiled.run(x=numpy.array([1, 2, 1]))["y0"].shape, (3, 2))
             with self.assertRaises(fettle.Error) as raised:
                 compiled.run(x=numpy.array([1, 2, 3]))
@@ -367,7 +367,7 @@ class Preprocessing(Models):
                 opsets = [helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, 3)]
                 onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
                 want = reference_of(path).run(None, feeds)[0]
-                numpy.testing.assert_array_equal(fettle.Model(path).run(**feeds)["y"], want)
+                numpy.testing.assert_array_equal(fettle.compile(path).run(**feeds)["y"], want)
 
 
 

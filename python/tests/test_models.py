@@ -26,7 +26,7 @@ class Models(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        cls.model = fettle.Model(relu_file(cls.folder.name), threads=1)
+        cls.model = fettle.compile(relu_file(cls.folder.name), threads=1)
 
     @classmethod
     def tearDownClass(cls):
@@ -113,7 +113,7 @@ class Models(unittest.TestCase):
             path = os.path.join(self.folder.name, name + ".onnx")
             onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)]), path)
             given = (numpy.arange(6) - 3 if name[0] == "i" else numpy.arange(6) % 4).astype(narrow)
-            results = fettle.Model(path, threads=1).run(x=values, n=given)
+            results = fettle.compile(path, threads=1).run(x=values, n=given)
             self.assertEqual(results["y"].dtype, narrow)
             if name[:5] == "float":
                 limit = float(ml_dtypes.finfo(narrow).max)
@@ -122,6 +122,166 @@ class Models(unittest.TestCase):
                 want = values.astype(numpy.int32).astype(narrow)
             self.assertEqual(results["y"].tolist(), want.tolist(), name)
             self.assertEqual(results["z"].tolist(), given.astype(numpy.float32).tolist(), name)
+
+
+class Foreign:
+    """An array of another package's, as DLPack hands it over."""
+
+    def __init__(self, array):
+        self.array, self.asked = array, 0
+
+    def __dlpack__(self, **kwargs):
+        self.asked += 1
+        return self.array.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+class Calls(unittest.TestCase):
+    refused = Models.refused
+
+    @classmethod
+    def setUpClass(cls):
+        g = fettle.Graph()
+        x, y = g.input("x", "float32", ["N", 3]), g.input("y", "float32", ["N", 3])
+        g.output("sum", x + y)
+        g.output("product", x * y)
+        cls.model = fettle.compile(g, threads=1)
+        g = fettle.Graph()
+        g.output("y", -g.input("x", "float32", ["N"]))
+        cls.one = fettle.compile(g, threads=1)
+
+    def arrays(self, n=2):
+        x = numpy.arange(3 * n, dtype=numpy.float32).reshape(n, 3)
+        return x, x + 10
+
+    def test_by_position(self):
+        for call in self.model, self.model.context():
+            for n in 2, 5, 0, 2:
+                x, y = self.arrays(n)
+                made = call(x, y)
+                self.assertIsInstance(made, tuple)
+                numpy.testing.assert_array_equal(made[0], x + y)
+                numpy.testing.assert_array_equal(made[1], x * y)
+                self.assertTrue(made[0].flags.owndata and made[0].flags.writeable)
+        given = numpy.ones(4, numpy.float32)
+        self.assertIsInstance(self.one(given), numpy.ndarray)
+        self.refused("E704", "input 'y' f32[N, 3] is missing", self.model, x)
+        self.refused("E704", "3 inputs were given, and the model has 2: 'x', 'y'", self.model, x, x, x)
+        self.refused("E705", "input 'y' is f32[2, 4], expected f32[N, 3]: axis 1 is 4, not 3", self.model, x,
+                     numpy.ones((2, 4), numpy.float32))
+        self.refused("E705", "input 'x' is i64[2, 3], expected f32[N, 3]", self.model, x.astype(int), y)
+        self.refused("E705", "", self.model, x, y[:1])
+        self.refused("E704", "the model has no input 'z'; it has 'x' f32[N, 3], 'y'", self.model.run, x=x, y=y, z=y)
+
+    def test_results_last(self):
+        first = self.one(numpy.ones(3, numpy.float32))
+        second = self.one(numpy.full(3, 2, numpy.float32))
+        self.assertEqual((first.tolist(), second.tolist()), ([-1] * 3, [-2] * 3))
+
+    def test_others_arrays_are_read_in_place(self):
+        x, y = self.arrays()
+        foreign = Foreign(x)
+        numpy.testing.assert_array_equal(self.model(foreign, y)[0], x + y)
+        self.assertEqual(foreign.asked, 1)
+        foreign = Foreign(numpy.zeros((2, 3), numpy.float32).T.copy().T)
+        numpy.testing.assert_array_equal(self.model(foreign, y)[0], y)
+
+    def test_writes_where_it_is_told(self):
+        x, y = self.arrays()
+        out = numpy.empty((2, 3), numpy.float32), numpy.empty((2, 3), numpy.float32)
+        for call in self.model, self.model.context():
+            made = call(x, y, out=out)
+            self.assertIs(made[0], out[0])
+            self.assertIs(made[1], out[1])
+            numpy.testing.assert_array_equal(out[1], x * y)
+        target = numpy.empty(2, numpy.float32)
+        self.assertIs(self.one(x[0, :2], out=target), target)
+        self.assertEqual(target.tolist(), [0, -1])
+        foreign = Foreign(numpy.empty(2, numpy.float32))
+        self.assertIs(self.one(x[0, :2], out=foreign), foreign)
+        self.assertEqual(foreign.array.tolist(), [0, -1])
+        empty = numpy.empty((2, 3), numpy.float32)
+        self.refused("E704", "1 outputs were given, and the model has 2", self.model, x, y, out=empty)
+        self.refused("E705", "output 'sum' f32[N, 3]: axis 0 of the array that is given is 3, not 2", self.model, x, y,
+                     out=(numpy.empty((3, 3), numpy.float32), empty))
+        self.refused("E705", "the array that is given is f64[2, 3]", self.model, x, y, out=(numpy.empty((2, 3)), empty))
+        self.refused("E705", "not in C order", self.model, x, y, out=(empty, numpy.empty((3, 2), numpy.float32).T))
+        fixed = numpy.empty((2, 3), numpy.float32)
+        fixed.flags.writeable = False
+        self.refused("E705", "output 'sum' f32[N, 3]: what is given is no array that can be written", self.model, x, y,
+                     out=(fixed, empty))
+        self.refused("E705", "outputs 'sum' and 'product' are to be written to the same memory", self.model, x, y,
+                     out=(empty, empty))
+        memory = numpy.zeros(6, numpy.float32)
+        self.refused("E705", "output 'y' is to be written where input 'x' lies", self.one, memory[:4], out=memory[2:])
+        self.refused("E705", "where input 'x' lies", self.one, memory[3::-1], out=memory[:4])
+        self.one(memory[:3], out=memory[3:])
+
+    def test_types_that_numpy_lacks(self):
+        import ml_dtypes
+        g = fettle.Graph()
+        x = g.input("x", "bfloat16", [3])
+        g.output("y", g.Neg(x))
+        model = fettle.compile(g, threads=1)
+        given = numpy.array([1, -2, 3], ml_dtypes.bfloat16)
+        made = model(given)
+        self.assertEqual((made.dtype, made.tolist()), (given.dtype, [-1, 2, -3]))
+        out = numpy.empty(3, ml_dtypes.bfloat16)
+        self.assertIs(model(given, out=out), out)
+        self.assertEqual(out.tolist(), [-1, 2, -3])
+        self.refused("E705", "of another type", model, given, out=numpy.empty(3, numpy.uint16))
+
+    def test_sizes_that_a_run_tells(self):
+        g = fettle.Graph()
+        g.output("y", g.NonZero(g.input("x", "float32", ["N"])))
+        model = fettle.compile(g, threads=1)
+        x = numpy.float32([0, 1, 0, 2])
+        self.assertEqual(model(x).tolist(), [[1, 3]])
+        out = numpy.empty((1, 2), numpy.int64)
+        self.assertIs(model(x, out=out), out)
+        self.assertEqual(out.tolist(), [[1, 3]])
+        self.refused("E705", "output 'y' came to be i64[1, 1]", model, numpy.float32([5]), out=out)
+
+    def test_states_lie_in_contexts(self):
+        g = fettle.Graph()
+        x, past = g.input("x", "float32", [2]), g.input("past", "float32", [2])
+        total = x + past
+        g.output("total", total)
+        g.output("twice", total + total)
+        model = fettle.compile(g, threads=1, states={"past": "total"})
+        context, x = model.context(), numpy.float32([1, 2])
+        for i in 1, 2, 3:
+            self.assertEqual(context(x).tolist(), [2 * i, 4 * i])
+            self.assertEqual(model(x).tolist(), [2, 4])
+        context.set_state("past", numpy.float32([10, 10]))
+        self.assertEqual(context(x, None).tolist(), [22, 24])
+        self.assertEqual(context.state("past").tolist(), [11, 12])
+
+    def test_a_call_that_was_begun_keeps_its_arrays(self):
+        context = self.one.context()
+        for i in range(20):
+            context.begin(x=numpy.full(1000, i, numpy.float32))
+            self.refused("E710", "is being used", context, numpy.zeros(3, numpy.float32))
+            self.refused("E710", "is being used", context.begin, x=numpy.zeros(3, numpy.float32))
+            self.assertEqual(set(context.wait()["y"].tolist()), {-i})
+
+    def test_threads_call_it_at_once(self):
+        wrong = []
+
+        def work(number):
+            for i in range(200):
+                x = numpy.full(number + 1, number * 1000 + i, numpy.float32)
+                if self.one(x).tolist() != (-x).tolist():
+                    wrong.append((number, i))
+
+        threads = [threading.Thread(target=work, args=(t,)) for t in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
 
 
 if __name__ == "__main__":

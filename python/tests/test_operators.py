@@ -22,7 +22,7 @@ def run(nodes, inputs, outputs=("y",)):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "model.onnx"
         path.write_bytes(model.SerializeToString())
-        return fettle.Model(path).run(**inputs)
+        return fettle.compile(path).run(**inputs)
 
 
 def own(op, inputs, outputs=("y",), **attributes):

@@ -17,7 +17,7 @@ class Random(unittest.TestCase):
         self.folder = folder.name
 
     def model(self, nodes, inputs, outputs, constants=None, opset=22, **options):
-        return fettle.Model(saved(self.folder, nodes, inputs, outputs, constants or {}, opset), **options)
+        return fettle.compile(saved(self.folder, nodes, inputs, outputs, constants or {}, opset), **options)
 
     def test_a_seed_gives_the_same_numbers_on_any_number_of_threads(self):
         nodes = [

@@ -163,7 +163,7 @@ class Recurrent(unittest.TestCase):
                 with tempfile.TemporaryDirectory() as folder:
                     path = os.path.join(folder, "model.onnx")
                     onnx.save(variant.model(), path)
-                    made = fettle.Model(path).run(**variant.feeds(variant.batch_first))
+                    made = fettle.compile(path).run(**variant.feeds(variant.batch_first))
                 for name, want in expected.items():
                     got = variant.as_drawn(name, made[name])
                     self.assertEqual(got.shape, want.shape)

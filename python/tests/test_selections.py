@@ -40,7 +40,7 @@ class Selections(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = saved(folder, nodes, inputs, results, constants, opset)
             reference = reference_of(path)
-            compiled = fettle.Model(path)
+            compiled = fettle.compile(path)
             for given in feeds:
                 made = compiled.run(**given)
                 for name, want in zip(outputs, reference.run(None, given)):

@@ -126,7 +126,7 @@ class OpenSizes(unittest.TestCase):
             nodes, [value("x", FLOAT, ["N", "T", 24])], [value("y", FLOAT, ["N", "T", "T"])],
             {"w": random(24, 40), "b": random(40)},
         )  # fmt: skip
-        compiled = fettle.Model(model.path)
+        compiled = fettle.compile(model.path)
         self.assertEqual(tuple(compiled.inputs[0][2]), ("N", "T", 24))
         for shape in ((1, 1), (1, 7), (3, 16), (2, 33), (1, 100), (5, 2), (0, 4), (2, 0)):
             x = random(*shape, 24)
@@ -141,13 +141,13 @@ class OpenSizes(unittest.TestCase):
             nodes, [value("x", FLOAT, ["N", 48])], [value("y", FLOAT, ["N", 40])],
             {"w": random(48, 64), "v": random(64, 40)},
         )  # fmt: skip
-        compiled = fettle.Model(model.path, sizes={"N": {"min": 1, "max": 300, "tune_at": [1, 8, 100]}})
+        compiled = fettle.compile(model.path, sizes={"N": {"min": 1, "max": 300, "tune_at": [1, 8, 100]}})
         for rows in (1, 2, 3, 7, 8, 27, 28, 29, 100, 300):
             x = random(rows, 48)
             self.check(compiled.run(x=x), model.expected(x=x))
         for wrong in ([8, 1], [0, 8]):
             with self.assertRaises(fettle.Error) as caught:
-                fettle.Model(model.path, sizes={"N": {"tune_at": wrong}})
+                fettle.compile(model.path, sizes={"N": {"tune_at": wrong}})
             self.assertEqual(caught.exception.code, "E709")
 
     def test_wrong_sizes_are_named(self):
@@ -155,7 +155,7 @@ class OpenSizes(unittest.TestCase):
             [node("Add", ["a", "b"], ["y"])], [value("a", FLOAT, ["N", 4]), value("b", FLOAT, ["M", 4])],
             [value("y", FLOAT, [None, 4])], {},
         )  # fmt: skip
-        compiled = fettle.Model(model.path, sizes={"N": {"min": 2, "max": 16, "multiple": 2}})
+        compiled = fettle.compile(model.path, sizes={"N": {"min": 2, "max": 16, "multiple": 2}})
         self.check(compiled.run(a=random(6, 4), b=random(6, 4)), model.expected(a=random(6, 4), b=random(6, 4)))
         for rows, words in (((6, 4), ("a", "b", "axis 0")), ((18, 18), ("a", "16")), ((3, 3), ("a", "multiple of 2"))):
             with self.assertRaises(fettle.Error) as caught:
@@ -163,7 +163,7 @@ class OpenSizes(unittest.TestCase):
             for word in words:
                 self.assertIn(word, str(caught.exception))
         with self.assertRaises(fettle.Error) as caught:
-            fettle.Model(model.path, sizes={"K": {"max": 4}})
+            fettle.compile(model.path, sizes={"K": {"max": 4}})
         self.assertIn("N", str(caught.exception))
 
     def test_a_decoder_with_a_cache(self):
@@ -175,7 +175,7 @@ class OpenSizes(unittest.TestCase):
     def check_decoder(self, model, most, counts):
         """Two contexts at once, each with calls of so many rows."""
         states = {f"past_{name}{i}": f"present_{name}{i}" for name in "kv" for i in range(2)}
-        compiled = fettle.Model(model.path, sizes={"P": {"max": most}, "B": {"min": 1, "max": 2}}, states=states)
+        compiled = fettle.compile(model.path, sizes={"P": {"max": most}, "B": {"min": 1, "max": 2}}, states=states)
 
         def generate(batch, seed, errors):
             try:
@@ -228,17 +228,17 @@ class OpenSizes(unittest.TestCase):
     def test_a_state_that_is_too_long_or_does_not_fit(self):
         model = decoder(layers=1)
         states = {"past_k0": "present_k0", "past_v0": "present_v0"}
-        compiled = fettle.Model(model.path, sizes={"P": {"max": 8}, "B": {"max": 1}}, states=states)
+        compiled = fettle.compile(model.path, sizes={"P": {"max": 8}, "B": {"max": 1}}, states=states)
         context = compiled.context()
         context.run(x=random(1, 8, 64))
         with self.assertRaises(fettle.Error) as caught:
             context.run(x=random(1, 1, 64))
         self.assertIn("past_k0", str(caught.exception))
         with self.assertRaises(fettle.Error) as caught:
-            fettle.Model(model.path, states=states)
+            fettle.compile(model.path, states=states)
         self.assertIn("--range", str(caught.exception))
         with self.assertRaises(fettle.Error):
-            fettle.Model(model.path, states={"x": "y", "past_k0": "nothing"})
+            fettle.compile(model.path, states={"x": "y", "past_k0": "nothing"})
 
 
 if __name__ == "__main__":

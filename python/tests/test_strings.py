@@ -36,13 +36,13 @@ def strings(name, list_of_texts):
 class Strings(unittest.TestCase):
     def compiled(self, *arguments, **options):
         with tempfile.TemporaryDirectory() as folder:
-            return fettle.Model(model_of(folder, *arguments, **options))
+            return fettle.compile(model_of(folder, *arguments, **options))
 
     def check(self, feeds, *arguments, **options):
         """Each feed's results are those of ONNX Runtime."""
         with tempfile.TemporaryDirectory() as folder:
             path = model_of(folder, *arguments, **options)
-            compiled, reference = fettle.Model(path), reference_of(path)
+            compiled, reference = fettle.compile(path), reference_of(path)
             for given in feeds:
                 made = compiled.run(**given)
                 for output, wanted in zip(reference.get_outputs(), reference.run(None, given)):
@@ -91,7 +91,7 @@ class Strings(unittest.TestCase):
         for to in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16):
             with tempfile.TemporaryDirectory() as folder:
                 path = model_of(folder, [node("Cast", ["x"], ["y"], to=to)], [value("x", STRING, ["n"])], [value("y", to, None)])
-                numpy.testing.assert_array_equal(fettle.Model(path).run(x=given)["y"],
+                numpy.testing.assert_array_equal(fettle.compile(path).run(x=given)["y"],
                                                  reference_of(path).run(None, {"x": given})[0])
         whole = numpy.array(["1", "-2", "127", "300", "+5", "007", "3.9"], dtype=object)
         for to in (TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64, TensorProto.UINT8, TensorProto.BOOL):

@@ -58,7 +58,7 @@ class Sequences(Beside):
         nodes = [node("SequenceConstruct", ["a", "b"], ["s"]), node("SequenceAt", ["s", "one"], ["y"])]
         inputs = [value("a", FLOAT, ["N", 2]), value("b", FLOAT, ["M", 3])]
         with tempfile.TemporaryDirectory() as folder:
-            model = fettle.Model(saved(folder, nodes, inputs, [value("y", FLOAT, [None, None])], {"one": numpy.int64(1)}))
+            model = fettle.compile(saved(folder, nodes, inputs, [value("y", FLOAT, [None, None])], {"one": numpy.int64(1)}))
             self.assertEqual(model.outputs, [("y", "float32", ("M", 3))])
             b = random(5, 3)
             numpy.testing.assert_array_equal(model.run(a=random(2, 2), b=b)["y"], b)
@@ -179,7 +179,7 @@ class Sequences(Beside):
             path = saved(
                 folder, nodes, [sequence("x", shape=["K"]), value("p", INT, [])], [value("y", FLOAT, [None])], {}
             )
-            model = fettle.Model(path)
+            model = fettle.compile(path)
             for position in (2, -3):
                 with self.assertRaisesRegex(fettle.Error, "E705"):
                     model.run(x=[random(2), random(3)], p=numpy.int64(position))
@@ -190,7 +190,7 @@ class Sequences(Beside):
         nodes = [node("ConcatFromSequence", ["x"], ["y"], axis=0)]
         with tempfile.TemporaryDirectory() as folder:
             path = saved(folder, nodes, [sequence("x", shape=["A", "B"])], [value("y", FLOAT, [None, None])], {})
-            model = fettle.Model(path)
+            model = fettle.compile(path)
             with self.assertRaisesRegex(fettle.Error, "ConcatFromSequence.*different extents"):
                 model.run(x=[random(2, 2), random(2, 3)])
             with self.assertRaisesRegex(fettle.Error, "E705.*places to gather from"):
@@ -211,7 +211,7 @@ class Optionals(Beside):
                 folder, nodes, [optional("x", inner), value("y", FLOAT, [3, 2])],
                 [value("has", BOOL, []), value("z", FLOAT, [None, None])], {}, opset=18,
             )  # fmt: skip
-            model, x, y = fettle.Model(path), random(4, 2), random(3, 2)
+            model, x, y = fettle.compile(path), random(4, 2), random(3, 2)
             for given, wanted in ((x, x), (None, y)):
                 made = model.run(x=given, y=y)
                 self.assertEqual(bool(made["has"]), given is not None)
@@ -229,7 +229,7 @@ class Optionals(Beside):
             path = saved(
                 folder, nodes, [value("c", BOOL, []), value("x", FLOAT, ["N"])], [optional("y", inner)], {}, opset=18
             )
-            model, x = fettle.Model(path), random(3)
+            model, x = fettle.compile(path), random(3)
             self.assertIsNone(model.run(c=numpy.array(True), x=x)["y"])
             self.assert_same(model.run(c=numpy.array(False), x=x)["y"], [x, x])
 
@@ -243,7 +243,7 @@ class Optionals(Beside):
         with tempfile.TemporaryDirectory() as folder:
             path = saved(folder, nodes, inputs, [optional("y", inner)], {"zero": numpy.float32(0)}, opset=18)
             with self.assertRaisesRegex(fettle.Error, "E604.*rank depends on the condition"):
-                fettle.Model(path)
+                fettle.compile(path)
 
     def test_nothing_cannot_be_read(self):
         inner = helper.make_tensor_type_proto(FLOAT, [2])
@@ -252,7 +252,7 @@ class Optionals(Beside):
                 folder, [node("OptionalGetElement", ["x"], ["y"])], [optional("x", inner)], [value("y", FLOAT, [2])],
                 {}, opset=18,
             )  # fmt: skip
-            model = fettle.Model(path)
+            model = fettle.compile(path)
             numpy.testing.assert_array_equal(model.run(x=random(2))["y"], random(2))
             with self.assertRaisesRegex(fettle.Error, "the optional has no element"):
                 model.run(x=None)
@@ -264,7 +264,7 @@ class Maps(Beside):
         opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
         path = os.path.join(folder, "model.onnx")
         onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
-        return fettle.Model(path), reference_of(path)
+        return fettle.compile(path), reference_of(path)
 
     def test_rows_as_maps(self):
         kind = helper.make_sequence_type_proto(

@@ -444,12 +444,12 @@ class Models(Refused):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "relu.onnx")
             onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
-            model = fettle.Model(path)
+            model = fettle.compile(path)
             x = integers(2, 3)
             numpy.testing.assert_array_equal(model.run(x=x)["y"], numpy.maximum(x, 0))
             self.refused("E704", model.run)
             self.refused("E705", model.run, x=x.astype("float64"))
-        self.refused("E601", fettle.Model, "no such file.onnx")
+        self.refused("E601", fettle.compile, "no such file.onnx")
 
     def test_sums_of_halves_are_rounded_once(self):
         import onnx
@@ -467,7 +467,7 @@ class Models(Refused):
                 path = os.path.join(folder, op + ".onnx")
                 onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
                 ones = {n: numpy.ones(s, numpy.float16) for n, s in zip(names, shapes)}
-                self.assertEqual(fettle.Model(path).run(**ones)["y"].ravel(), [5000], op)
+                self.assertEqual(fettle.compile(path).run(**ones)["y"].ravel(), [5000], op)
 
     def test_indices_outside_of_the_data(self):
         import onnx
@@ -481,7 +481,7 @@ class Models(Refused):
             path = os.path.join(folder, "rows.onnx")
             onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
             x = numpy.array([3, -1, 9, 10**12, -10**12])
-            numpy.testing.assert_array_equal(fettle.Model(path).run(x=x)["y"], rows[[3, 9, 9, 9, 0]])
+            numpy.testing.assert_array_equal(fettle.compile(path).run(x=x)["y"], rows[[3, 9, 9, 9, 0]])
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ struct Options {
 Result<Report> compile(const Options& options) {
   const auto begin = std::chrono::steady_clock::now();
   const std::string database = options.untuned ? std::string() : database_to_read(options.database);
-  FETTLE_TRY(const CompiledModel model, compile_file(options.model,
+  FETTLE_TRY(const CompiledModel model, compile_source(options.model,
                                                      {.threads = options.threads,
                                                       .shapes = options.shapes,
                                                       .database = database,

@@ -201,7 +201,7 @@ Result<Report> inspect(const Options& options) {
     report.json = {{"graph", report.text}, {"nodes", graph_json(graph)}};
     return report;
   }
-  FETTLE_TRY(const PlannedModel model, plan_file(options.model, {.threads = options.threads,
+  FETTLE_TRY(const PlannedModel model, plan_source(options.model, {.threads = options.threads,
                                                                  .shapes = options.shapes,
                                                                  .database = database_to_read(options.database),
                                                                  .warn = progress,

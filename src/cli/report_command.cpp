@@ -74,7 +74,7 @@ Result<Report> report(const Options& options) {
 
   std::optional<CompiledModel> compiled;
   if (!options.model.empty()) {
-    FETTLE_TRY(compiled, compile_file(options.model, {.threads = run.threads,
+    FETTLE_TRY(compiled, compile_source(options.model, {.threads = run.threads,
                                                       .shapes = options.shapes,
                                                       .database = options.database,
                                                       .warn = progress,

@@ -1,9 +1,15 @@
 #include "driver/load.h"
 
+#include <filesystem>
+
 #include "driver/prepare.h"
-#include "frontend/onnx/import.h"
 
 namespace fettle {
+
+std::string model_name(const ModelSource& source) {
+  if (const auto* path = std::get_if<std::string>(&source)) return std::filesystem::path(*path).stem().string();
+  return std::get<OnnxModel>(source).label;
+}
 
 InputShapes typical_shapes(const Graph& graph) {
   InputShapes shapes;
@@ -22,12 +28,12 @@ Result<> prepare_graph(Graph& graph, const InputShapes& shapes, const OpenSizes&
   return declare_states(graph, states);
 }
 
-Result<Graph> load_model(const std::string& path, const InputShapes& shapes, const OpenSizes& sizes,
+Result<Graph> load_model(const ModelSource& source, const InputShapes& shapes, const OpenSizes& sizes,
                          const ModelStates& states, const GraphObserver& after, const PassNames& without,
                          const Limits& limits) {
   InputNames given;
   for (const auto& [name, extents] : shapes) given.insert(name);
-  FETTLE_TRY(Graph graph, import_onnx(path, given, limits));
+  FETTLE_TRY(Graph graph, std::visit([&](const auto& from) { return import_onnx(from, given, limits); }, source));
   FETTLE_TRY_VOID(prepare_graph(graph, shapes, sizes, states, after, without, limits));
   return graph;
 }

@@ -4,13 +4,21 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/result.h"
+#include "frontend/onnx/import.h"
 #include "graph/graph.h"
 #include "graph/passes/pipeline.h"
 
 namespace fettle {
+
+/// Where a model comes from: a file, by its path, or one that was read or built.
+using ModelSource = std::variant<std::string, OnnxModel>;
+
+/// "resnet50" of "models/resnet50.onnx".
+std::string model_name(const ModelSource& source);
 
 /// Shapes of inputs, by name.
 using InputShapes = std::map<std::string, std::vector<int64_t>>;
@@ -25,7 +33,7 @@ using ModelStates = std::map<std::string, std::string>;
 /// initializer that the model lists as an input is one, if `shapes` names it. `after` is told of what each pass has
 /// left; passes of `without` do not run. `limits`: what the model may ask for.
 /// Errors: those of import_onnx, bind_shapes, refine_sizes, optimize, declare_states · E604 a size that no input tells
-Result<Graph> load_model(const std::string& path, const InputShapes& shapes, const OpenSizes& sizes = {},
+Result<Graph> load_model(const ModelSource& source, const InputShapes& shapes, const OpenSizes& sizes = {},
                          const ModelStates& states = {}, const GraphObserver& after = {}, const PassNames& without = {},
                          const Limits& limits = {});
 

@@ -1,10 +1,36 @@
 #include "driver/open.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 
 #include "database/sqlite_database.h"
+#include "target/host_memory.h"
 
 namespace fettle {
+namespace {
+
+/// Constants that lie in memory which a built model was lent become the compiled model's own: their owner may write
+/// there.
+Result<> own_lent_constants(const OnnxModel& model, std::vector<ConstantBytes>& constants) {
+  for (ConstantBytes& constant : constants) {
+    const auto holds = [&](const auto& lent) {
+      const auto address = [](const auto& bytes) { return reinterpret_cast<uintptr_t>(bytes.get()); };
+      const uintptr_t begin = address(lent.second.bytes), at = address(constant.bytes);
+      return at >= begin && at < begin + static_cast<uintptr_t>(lent.second.size_bytes);
+    };
+    if (std::ranges::none_of(model.data.in_memory, holds)) continue;
+    const std::shared_ptr<std::byte> own = zeroed_bytes(constant.size);
+    if (!own) return fail(ErrorCode::E710, fmt::format("no memory for a constant of {} bytes", constant.size));
+    std::memcpy(own.get(), constant.bytes.get(), static_cast<size_t>(constant.size));
+    constant.bytes = own;
+  }
+  return {};
+}
+
+}  // namespace
 
 bool is_library_path(const std::string& path) {
   std::string name = std::filesystem::path(path).filename().string();
@@ -18,14 +44,14 @@ Result<std::shared_ptr<Database>> open_records(const std::string& path) {
   return std::shared_ptr<Database>(std::move(database));
 }
 
-Result<PlannedModel> plan_file(const std::string& path, const OpenOptions& options, bool untuned) {
+Result<PlannedModel> plan_source(const ModelSource& source, const OpenOptions& options, bool untuned) {
   FETTLE_TRY(Graph graph,
-             load_model(path, options.shapes, options.sizes, options.states, {}, options.without, options.limits));
+             load_model(source, options.shapes, options.sizes, options.states, {}, options.without, options.limits));
   Plans plans(std::make_shared<const Graph>(std::move(graph)));
   CompileOptions compile;
   compile.target = detect_host(options.threads);
   compile.threads = compile.target.threads;
-  compile.name = std::filesystem::path(path).stem().string();
+  compile.name = model_name(source);
   compile.warn = options.warn;
   compile.max_error_bound = options.max_error_bound;
   if (untuned || options.database.empty()) return plan_model(plans, compile);
@@ -35,18 +61,20 @@ Result<PlannedModel> plan_file(const std::string& path, const OpenOptions& optio
   return plan_known(plans, std::move(database), std::move(compile));
 }
 
-Result<CompiledModel> compile_file(const std::string& path, const OpenOptions& options, bool untuned) {
-  FETTLE_TRY(PlannedModel planned, plan_file(path, options, untuned));
-  FETTLE_TRY(const BuiltModel built, build_model(std::move(planned)));
+Result<CompiledModel> compile_source(const ModelSource& source, const OpenOptions& options, bool untuned) {
+  FETTLE_TRY(PlannedModel planned, plan_source(source, options, untuned));
+  FETTLE_TRY(BuiltModel built, build_model(std::move(planned)));
+  if (const auto* model = std::get_if<OnnxModel>(&source)) FETTLE_TRY_VOID(own_lent_constants(*model, built.constants));
   return package_model(built);
 }
 
-Result<Model> open_model(const std::string& path, const OpenOptions& options) {
+Result<Model> open_model(const ModelSource& source, const OpenOptions& options) {
   FettleOptions run{};
   run.threads = options.threads;
   run.pin = options.pin ? 1 : 0;
-  if (is_library_path(path)) return Model::load(path, run);
-  FETTLE_TRY(const CompiledModel compiled, compile_file(path, options));
+  const auto* path = std::get_if<std::string>(&source);
+  if (path && is_library_path(*path)) return Model::load(*path, run);
+  FETTLE_TRY(const CompiledModel compiled, compile_source(source, options));
   return compiled.instantiate(run);
 }
 

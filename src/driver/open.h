@@ -1,5 +1,5 @@
 #pragma once
-// Models as files, ready to run: ONNX, compiled in this process, or a shared library that was compiled before.
+// Models, ready to run: ONNX, compiled in this process, or a shared library that was compiled before.
 
 #include <functional>
 #include <limits>
@@ -38,14 +38,14 @@ bool is_library_path(const std::string& path);
 /// An existing database, for reading. Errors: E501 there is none · E502, E503, E504.
 Result<std::shared_ptr<Database>> open_records(const std::string& path);
 
-/// Plans the ONNX model at `path` with the best known schedules. `untuned`: with the defaults alone. The model is read
+/// Plans an ONNX model with the best known schedules. `untuned`: with the defaults alone. The model is read
 /// before anything else is looked at. Errors: those of load_model, plan_known and open_records.
-Result<PlannedModel> plan_file(const std::string& path, const OpenOptions& options, bool untuned = false);
+Result<PlannedModel> plan_source(const ModelSource& source, const OpenOptions& options, bool untuned = false);
 
-/// Compiles what plan_file plans. Errors also: those of build_model and package_model.
-Result<CompiledModel> compile_file(const std::string& path, const OpenOptions& options, bool untuned = false);
+/// Compiles what plan_source plans. Errors also: those of build_model and package_model.
+Result<CompiledModel> compile_source(const ModelSource& source, const OpenOptions& options, bool untuned = false);
 
-/// The model at `path`, of either kind. Errors: those of compile_file, or of Model::load.
-Result<Model> open_model(const std::string& path, const OpenOptions& options);
+/// The model, of either kind. Errors: those of compile_source, or of Model::load.
+Result<Model> open_model(const ModelSource& source, const OpenOptions& options);
 
 }  // namespace fettle

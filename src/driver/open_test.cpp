@@ -17,8 +17,8 @@ TEST(IsLibraryPath, ALibraryEndsInItsVersion) {
     EXPECT_FALSE(is_library_path(model)) << model;
 }
 
-TEST(PlanFile, LooksAtTheModelBeforeTheDatabase) {
-  const auto planned = plan_file("/no such/model.onnx", {.database = "/no such/records.db"});
+TEST(PlanSource, LooksAtTheModelBeforeTheDatabase) {
+  const auto planned = plan_source("/no such/model.onnx", {.database = "/no such/records.db"});
   ASSERT_FALSE(planned.has_value());
   EXPECT_EQ(planned.error().code, ErrorCode::E601);
 }

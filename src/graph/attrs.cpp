@@ -50,6 +50,7 @@ int64_t Attrs::get_int(std::string_view name, int64_t otherwise) const {
 }
 
 double Attrs::get_float(std::string_view name, double otherwise) const {
+  if (const auto* whole = typed<int64_t>(*this, name)) return static_cast<double>(*whole);
   const auto* value = typed<double>(*this, name);
   return value ? *value : otherwise;
 }

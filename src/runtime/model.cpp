@@ -274,6 +274,16 @@ Result<> ModelContext::run_on(std::span<const FettleTensor> inputs, std::span<Fe
   return checked(functions().run(handle_.get(), inputs_.data(), outputs.data()));
 }
 
+Result<> ModelContext::run_in_order(std::span<const FettleTensor> inputs, std::span<FettleTensor> outputs) {
+  FETTLE_CHECK(inputs.size() == inputs_.size() && outputs.size() == outputs_.size());
+  return checked(functions().run(handle_.get(), inputs.data(), outputs.data()));
+}
+
+Result<> ModelContext::describe_outputs(std::span<const FettleTensor> inputs, std::span<FettleTensor> outputs) {
+  FETTLE_CHECK(inputs.size() == inputs_.size() && outputs.size() == outputs_.size());
+  return checked(functions().output_shapes(handle_.get(), inputs.data(), outputs.data()));
+}
+
 Result<> ModelContext::begin(std::span<const FettleTensor> inputs, std::span<FettleTensor> outputs) {
   FETTLE_CHECK(outputs.size() == outputs_.size());
   FETTLE_TRY_VOID(take_inputs(inputs));

@@ -66,7 +66,13 @@ class ModelContext {
   /// FettleFunctions::run has them.
   Result<> run_on(std::span<const FettleTensor> inputs, std::span<FettleTensor> outputs);
 
-  /// The same on a thread of the context's. The outputs, and all data, must stay until `wait` has returned.
+  /// The same, with one tensor for each of the model's inputs, in its order. Where one has no data, a state stands for
+  /// it. Names are not looked at.
+  Result<> run_in_order(std::span<const FettleTensor> inputs, std::span<FettleTensor> outputs);
+  /// The shapes that the outputs of such a call have, in memory of the context; -1: only the call tells.
+  Result<> describe_outputs(std::span<const FettleTensor> inputs, std::span<FettleTensor> outputs);
+
+  /// As run_on, on a thread of the context's. The outputs, and all data, must stay until `wait` has returned.
   Result<> begin(std::span<const FettleTensor> inputs, std::span<FettleTensor> outputs);
   /// Errors: E710 it failed, was cancelled, or nothing was begun.
   Result<> wait();

@@ -51,7 +51,7 @@ class Cases(unittest.TestCase):
             shapes = {**of_all, **{n: list(inputs[n].shape) for n in case.get("fixed", ())}}
             key = str(sorted(shapes.items()))
             if key not in compiled:
-                compiled[key] = fettle.Model(path, shapes=shapes)
+                compiled[key] = fettle.compile(path, shapes=shapes)
             results = compiled[key].run(**{**defaults, **inputs})
             self.assertEqual(sorted(results), sorted(outputs))
             for output, want in outputs.items():
@@ -72,7 +72,7 @@ def refuses_open(name):
 
     def check(self):
         with self.assertRaises(fettle.Error) as raised:
-            fettle.Model(FOLDER / name / "model.onnx")
+            fettle.compile(FOLDER / name / "model.onnx")
         self.assertEqual(raised.exception.code, "E604")
 
     return check
@@ -92,7 +92,7 @@ class Folder(unittest.TestCase):
         """Where shapes do not name it, an initializer that is listed as an input is what it is in the file."""
         name = "initializer_as_optional_input"
         _, inputs, outputs = next(sets_of(name))
-        results = fettle.Model(FOLDER / name / "model.onnx").run(**inputs)
+        results = fettle.compile(FOLDER / name / "model.onnx").run(**inputs)
         numpy.testing.assert_allclose(results["y"], outputs["y"], rtol=1e-5)
 
 

@@ -117,7 +117,7 @@ def check(entry, tell):
     del tell
     path = str(ROOT / "build/models" / entry["file"])
     try:
-        compiled = fettle.Model(path)
+        compiled = fettle.compile(path)
     except fettle.Error as error:
         return json.dumps({"refused": str(error).replace(f"{ROOT}/", "")})
     model = onnx.load(path)

@@ -51,7 +51,7 @@ class Recognition : public testing::Test {
 };
 
 TEST_F(Recognition, BecomesALibraryThatAProgramInCUses) {
-  const auto compiled = compile_file(kModel, {.threads = 2, .shapes = kShapes, .database = {}, .warn = {}});
+  const auto compiled = compile_source(kModel, {.threads = 2, .shapes = kShapes, .database = {}, .warn = {}});
   ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
   ASSERT_TRUE(compiled->write(path("model.so")).has_value());
   auto model = compiled->instantiate();
@@ -93,7 +93,7 @@ int64_t anonymous_bytes() {
 TEST_F(Recognition, TakesNoMemoryBeyondItsPlan) {
   int64_t arena = 0;
   {
-    const auto compiled = compile_file(kModel, {.threads = 2, .shapes = kShapes, .database = {}, .warn = {}});
+    const auto compiled = compile_source(kModel, {.threads = 2, .shapes = kShapes, .database = {}, .warn = {}});
     ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
     ASSERT_TRUE(compiled->write(path("model.so")).has_value());
     arena = compiled->arena_bytes();
@@ -110,7 +110,7 @@ TEST_F(Recognition, TakesNoMemoryBeyondItsPlan) {
 }
 
 TEST_F(Recognition, OneLibraryServesAllWidths) {
-  const auto compiled = compile_file(kModel, {.threads = 2, .shapes = {}, .database = {}, .warn = {}});
+  const auto compiled = compile_source(kModel, {.threads = 2, .shapes = {}, .database = {}, .warn = {}});
   ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
   const auto model = compiled->instantiate();
   ASSERT_TRUE(model.has_value());

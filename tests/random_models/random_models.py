@@ -405,7 +405,7 @@ def beside_onnxruntime(judge, seed, inputs, tell):
             want = None
         tell("fettle")
         try:
-            compiled = compiled or fettle.Model(judge.path)
+            compiled = compiled or fettle.compile(judge.path)
             made = compiled.run(**feed)
         except fettle.Error as error:
             if want is None:
@@ -426,14 +426,14 @@ def beside_no_passes(judge, seed, inputs, tell):
     every = fettle.graph_passes
     feeds = list(feeds_of(seed, inputs))
     try:
-        plain = fettle.Model(judge.path, without=every)
+        plain = fettle.compile(judge.path, without=every)
     except fettle.Error as error:
         return f"skipped: {error}"
     near = False
     for name in (*every, None):
         without = [other for other in every if name is not None and other != name]
         try:
-            compiled = fettle.Model(judge.path, without=without)
+            compiled = fettle.compile(judge.path, without=without)
         except fettle.Error as error:
             return f"refused: with {name or 'all passes'}: {error}"
         for feed in feeds:

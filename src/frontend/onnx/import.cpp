@@ -212,8 +212,7 @@ bool Importer::is_left_out(const std::string& name) const {
 
 using namespace onnx_reader;
 
-Result<Graph> import_onnx_bytes(std::span<const std::byte> bytes, const std::string& folder, const std::string& label,
-                                const InputNames& given, const Limits& limits) {
+Result<OnnxModel> parse_onnx(std::span<const std::byte> bytes, std::optional<std::string> folder, std::string label) {
   if (bytes.size() > INT_MAX)
     return fail(ErrorCode::E608, "a model file above 2 GiB; keep its weights as external data", label);
   auto model = std::make_shared<ModelProto>();
@@ -222,15 +221,30 @@ Result<Graph> import_onnx_bytes(std::span<const std::byte> bytes, const std::str
   if (!model->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !model->has_graph() ||
       (model->opset_import_size() == 0 && (model->ir_version() < 1 || model->ir_version() >= kFirstWithOpsets)))
     return fail(ErrorCode::E602, {}, label);
-  auto graph = Importer(std::move(model), folder, given, limits).run();
-  if (!graph && graph.error().where.empty()) graph.error().where = label;
+  return OnnxModel{std::move(model), {std::move(folder)}, std::move(label)};
+}
+
+Result<OnnxModel> read_onnx(const std::string& path) {
+  FETTLE_TRY(const MappedFile file, map_file(path));
+  return parse_onnx({file.bytes.get(), static_cast<size_t>(file.size_bytes)},
+                    std::filesystem::path(path).parent_path().string(), path);
+}
+
+Result<Graph> import_onnx(const OnnxModel& model, const InputNames& given, const Limits& limits) {
+  auto graph = Importer(model, given, limits).run();
+  if (!graph && graph.error().where.empty()) graph.error().where = model.label;
   return graph;
 }
 
 Result<Graph> import_onnx(const std::string& path, const InputNames& given, const Limits& limits) {
-  FETTLE_TRY(const MappedFile file, map_file(path));
-  return import_onnx_bytes({file.bytes.get(), static_cast<size_t>(file.size_bytes)},
-                           std::filesystem::path(path).parent_path().string(), path, given, limits);
+  FETTLE_TRY(const OnnxModel model, read_onnx(path));
+  return import_onnx(model, given, limits);
+}
+
+Result<Graph> import_onnx_bytes(std::span<const std::byte> bytes, const std::string& folder, const std::string& label,
+                                const InputNames& given, const Limits& limits) {
+  FETTLE_TRY(const OnnxModel model, parse_onnx(bytes, folder, label));
+  return import_onnx(model, given, limits);
 }
 
 }  // namespace fettle

@@ -3,13 +3,20 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 
 #include "base/result.h"
+#include "frontend/onnx/model_file.h"
 #include "graph/graph.h"
 #include "graph/limits.h"
+
+namespace onnx {
+class ModelProto;
+}
 
 namespace fettle {
 
@@ -19,15 +26,30 @@ inline constexpr int kMaxOpset = 27;
 
 using InputNames = std::set<std::string, std::less<>>;
 
-/// Reads the model at `path`: operators normalised to the newest opset, initializers as constants (mapped, not copied,
-/// where their bytes lie raw in an external file), provenance = the file's nodes. Types are inferred by the passes.
-/// What the file declares of the types of values is kept (Value::declared).
-/// E601 cannot be read · E602 not ONNX, truncated · E603 unsupported operators, all of them listed · E605, E606 a node,
-/// tensor or attribute is inconsistent · E607 external data · E608 a limit · E609 opset, IR version
-/// given: initializers that the model lists as inputs, too, and that the caller will give: these stay inputs.
-Result<Graph> import_onnx(const std::string& path, const InputNames& given = {}, const Limits& limits = {});
+/// A model that was read, or built (model_builder.h). Copies share it.
+struct OnnxModel {
+  std::shared_ptr<const onnx::ModelProto> proto;
+  onnx_reader::ExternalData data = {};
+  std::string label = "model";  // of errors that have no other place
+};
 
-/// The same from bytes in memory; external data lie beneath `folder`.
+/// The model at `path`; its external data lie beside it.
+/// E601 cannot be read · E602 not ONNX, truncated · E608 too large
+Result<OnnxModel> read_onnx(const std::string& path);
+/// The same from bytes in memory, which need not stay; external data lie beneath `folder`, if there is one.
+Result<OnnxModel> parse_onnx(std::span<const std::byte> bytes, std::optional<std::string> folder,
+                             std::string label = "model");
+
+/// Makes a graph: operators normalised to the newest opset, initializers as constants (mapped, not copied, where their
+/// bytes lie raw in an external file), provenance = the file's nodes. Types are inferred by the passes.
+/// What the file declares of the types of values is kept (Value::declared).
+/// E603 unsupported operators, all of them listed · E605, E606 a node, tensor or attribute is inconsistent ·
+/// E607 external data · E608 a limit · E609 opset, IR version
+/// given: initializers that the model lists as inputs, too, and that the caller will give: these stay inputs.
+Result<Graph> import_onnx(const OnnxModel& model, const InputNames& given = {}, const Limits& limits = {});
+/// Of what read_onnx reads, and its errors.
+Result<Graph> import_onnx(const std::string& path, const InputNames& given = {}, const Limits& limits = {});
+/// Of what parse_onnx reads, and its errors.
 Result<Graph> import_onnx_bytes(std::span<const std::byte> bytes, const std::string& folder,
                                 const std::string& label = "model", const InputNames& given = {},
                                 const Limits& limits = {});

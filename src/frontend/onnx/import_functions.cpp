@@ -39,12 +39,12 @@ Result<> report(const Missing& missing) {
   return fail(ErrorCode::E603, text);
 }
 
-bool is_known(const NodeProto& node) {
+}  // namespace
+
+bool is_known_operator(const NodeProto& node) {
   const std::string op = op_label(node);
   return op == "Constant" || is_structure_op(op) || find_op(newest_name(op)) != nullptr;
 }
-
-}  // namespace
 
 Result<> Importer::index_functions() {
   for (const FunctionProto& function : model_->functions()) {
@@ -56,7 +56,7 @@ Result<> Importer::index_functions() {
 
 const FunctionProto* Importer::function_of(const NodeProto& node) const {
   if (functions_.empty()) return nullptr;
-  if (is_of_onnx(node.domain()) && is_known(node)) return nullptr;
+  if (is_of_onnx(node.domain()) && is_known_operator(node)) return nullptr;
   const auto found = functions_.find(key_of(node, node.op_type()));
   return found == functions_.end() ? nullptr : found->second;
 }
@@ -71,7 +71,7 @@ Result<> Importer::check_operators() const {
     for (const NodeProto& node : *nodes) {
       if (const FunctionProto* function = function_of(node)) {
         if (seen.insert(function).second) left.emplace_back(&function->node(), function->name() + "/");
-      } else if (!is_known(node)) {
+      } else if (!is_known_operator(node)) {
         missing[op_label(node)].push_back(within + node_label(node));
       }
       for (const AttributeProto& a : node.attribute()) {

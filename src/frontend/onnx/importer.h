@@ -35,6 +35,8 @@ AttributeProto::AttributeType kind_of(const AttributeProto& attribute);
 std::string kind_name(int kind);  // "ints"
 /// "Conv", "com.microsoft.FusedConv"
 std::string op_label(const NodeProto& node);
+/// Whether it is of an operator that is read, of whatever opset.
+bool is_known_operator(const NodeProto& node);
 
 /// The graph that is being read: the model's, or a body in one around it.
 struct Scope {
@@ -71,9 +73,8 @@ struct Call {
 
 class Importer {
  public:
-  Importer(std::shared_ptr<const ModelProto> model, const std::string& folder, const InputNames& given,
-           const Limits& limits)
-      : model_(std::move(model)), files_(folder, limits), given_(given), limits_(limits) {}
+  Importer(const OnnxModel& model, const InputNames& given, const Limits& limits)
+      : model_(model.proto), files_(model.data, limits), given_(given), limits_(limits) {}
 
   Result<Graph> run();
 

@@ -98,27 +98,35 @@ struct Names {
 
 class Checker {
  public:
-  Checker(const ModelProto& model, const Limits& limits) : model_(model), limits_(limits) {}
+  explicit Checker(const Limits& limits, Opsets opsets = {}) : limits_(limits), opsets_(std::move(opsets)) {}
 
-  Result<> check() {
-    if (model_.has_ir_version() && (model_.ir_version() < 1 || model_.ir_version() > newest_ir_version()))
+  Result<> check(const ModelProto& model) {
+    if (model.has_ir_version() && (model.ir_version() < 1 || model.ir_version() > newest_ir_version()))
       return fail(ErrorCode::E609,
-                  fmt::format("IR version {}; 1 to {} are read", model_.ir_version(), newest_ir_version()));
-    FETTLE_TRY(opsets_, read_opsets(model_.opset_import()));
+                  fmt::format("IR version {}; 1 to {} are read", model.ir_version(), newest_ir_version()));
+    FETTLE_TRY(opsets_, read_opsets(model.opset_import()));
     if (opsets_.empty()) opsets_.emplace("", 1);  // of a file of the format's first versions
-    for (const auto& function : model_.functions()) functions_.emplace(function.domain(), function.name());
-    const GraphProto& graph = model_.graph();
+    for (const auto& function : model.functions()) functions_.emplace(function.domain(), function.name());
+    const GraphProto& graph = model.graph();
     FETTLE_TRY_VOID(check_limit(limits_, &Limits::inputs, graph.input_size()));
     FETTLE_TRY_VOID(check_limit(limits_, &Limits::outputs, graph.output_size()));
     Names names;
     FETTLE_TRY_VOID(check_graph(graph, names, 0));
-    for (const auto& function : model_.functions()) FETTLE_TRY_VOID(check_function(function));
+    for (const auto& function : model.functions()) FETTLE_TRY_VOID(check_function(function));
     return {};
   }
 
- private:
-  using Opsets = std::map<std::string, int64_t, std::less<>>;
+  Result<std::vector<std::string>> check_one(const NodeProto& node,
+                                             const std::unordered_map<std::string, std::string>& types) {
+    Names names;
+    for (const auto& [name, type] : types) names.types.emplace(name, type);
+    FETTLE_TRY_VOID(check_node(node, names, 0));
+    std::vector<std::string> made;
+    for (const std::string& output : node.output()) made.push_back(output.empty() ? output : names.types[output]);
+    return made;
+  }
 
+ private:
   static Result<Opsets> read_opsets(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& imports) {
     Opsets opsets;
     for (const auto& entry : imports) {
@@ -350,7 +358,6 @@ class Checker {
     return {};
   }
 
-  const ModelProto& model_;
   const Limits& limits_;
   Opsets opsets_;
   std::set<std::pair<std::string, std::string>> functions_;
@@ -359,6 +366,12 @@ class Checker {
 
 }  // namespace
 
-Result<> check_model(const ModelProto& model, const Limits& limits) { return Checker(model, limits).check(); }
+Result<> check_model(const ModelProto& model, const Limits& limits) { return Checker(limits).check(model); }
+
+Result<std::vector<std::string>> check_node(const NodeProto& node, const Opsets& opsets,
+                                            const std::unordered_map<std::string, std::string>& types,
+                                            const Limits& limits) {
+  return Checker(limits, opsets).check_one(node, types);
+}
 
 }  // namespace fettle::onnx_reader

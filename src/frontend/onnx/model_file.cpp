@@ -107,8 +107,11 @@ ExternalFiles::~ExternalFiles() {
 }
 
 Result<MappedFile> ExternalFiles::map(const std::string& location) {
+  if (!folder_)
+    return fail(ErrorCode::E607,
+                fmt::format("\"{}\" is a file, and the model has no folder to look for it in", location));
   if (folder_handle_ < 0) {
-    const std::string folder = folder_.empty() ? "." : folder_;
+    const std::string folder = folder_->empty() ? "." : *folder_;
     folder_handle_ = ::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (folder_handle_ < 0) return fail(ErrorCode::E607, fmt::format("{}: {}", folder, std::strerror(errno)));
   }

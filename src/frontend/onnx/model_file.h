@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -31,22 +32,31 @@ enum class Beneath : uint8_t {
 /// E607 the location is empty or absolute, has "..", leaves the folder by a symbolic link, or cannot be opened.
 Result<int> open_beneath(int folder, const std::string& location, Beneath how = Beneath::kKernel);
 
+/// Where the external data of a model lie.
+struct ExternalData {
+  std::optional<std::string> folder;                 // nothing: in no file; empty: the current one
+  std::map<std::string, MappedFile> in_memory = {};  // by location, instead of files
+};
+
 /// External data of one model: files beneath its folder, each mapped once.
 class ExternalFiles {
  public:
-  explicit ExternalFiles(std::string folder, const Limits& limits = {}) : folder_(std::move(folder)), limits_(limits) {}
+  explicit ExternalFiles(ExternalData data, const Limits& limits = {})
+      : folder_(std::move(data.folder)), limits_(limits), files_(std::move(data.in_memory)) {}
+  explicit ExternalFiles(std::string folder, const Limits& limits = {})
+      : ExternalFiles(ExternalData{std::move(folder)}, limits) {}
   ~ExternalFiles();
   ExternalFiles(const ExternalFiles&) = delete;
   ExternalFiles& operator=(const ExternalFiles&) = delete;
 
   /// [offset, offset + length) of the file at `location`, relative to the folder; length -1: to its end.
-  /// E607 as open_beneath, or it is no regular file, or too short · E608 the file is too large
+  /// E607 as open_beneath, or it is no regular file, or too short, or there is no folder · E608 the file is too large
   Result<MappedFile> slice(const std::string& location, int64_t offset, int64_t length);
 
  private:
   Result<MappedFile> map(const std::string& location);
 
-  std::string folder_;
+  std::optional<std::string> folder_;
   Limits limits_;
   int folder_handle_ = -1;
   std::map<std::string, MappedFile> files_;

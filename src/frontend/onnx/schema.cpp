@@ -31,6 +31,22 @@ const OperatorSchema* find_schema(std::string_view domain, std::string_view name
   return last;
 }
 
+std::vector<const OperatorSchema*> schemas_of(std::string_view domain, int64_t version) {
+  std::vector<const OperatorSchema*> found;
+  for (const OperatorSchema& schema : kSchemas) {
+    if (schema.domain != domain || (!found.empty() && found.back()->name == schema.name)) continue;
+    if (const OperatorSchema* known = find_schema(domain, schema.name, version)) found.push_back(known);
+  }
+  return found;
+}
+
+int newest_opset(std::string_view domain) {
+  int newest = 0;
+  for (const OperatorSchema& schema : kSchemas)
+    if (schema.domain == domain) newest = std::max(newest, schema.since_version);
+  return newest;
+}
+
 int first_version(std::string_view domain, std::string_view name) {
   const auto all = versions(domain, name);
   return all.empty() ? 0 : all.front().since_version;

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace fettle::onnx_reader {
 
@@ -40,6 +41,10 @@ struct OperatorSchema {
 /// The operator as opset `version` of its domain has it; of one that went out of use, its last version before. Null:
 /// there is none.
 const OperatorSchema* find_schema(std::string_view domain, std::string_view name, int64_t version);
+/// All operators that opset `version` of the domain has.
+std::vector<const OperatorSchema*> schemas_of(std::string_view domain, int64_t version);
+/// The newest opset of a domain in the table.
+int newest_opset(std::string_view domain);
 /// The opset that the operator comes with; 0: ONNX knows of none.
 int first_version(std::string_view domain, std::string_view name);
 /// Whether operators of this domain are in the table.

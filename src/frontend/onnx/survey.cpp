@@ -112,7 +112,7 @@ struct SurveyedModel::Parts {
     made->set_name(node.name());
     made->add_output("made");
     alone->mutable_graph()->add_output()->set_name("made");
-    const auto graph = Importer(alone, folder, {}, {}).run();
+    const auto graph = Importer({alone, {folder}}, {}, {}).run();
     return !graph && graph.error().code == ErrorCode::E603 && graph.error().where.empty();
   }
 
@@ -226,9 +226,7 @@ ModelSurvey SurveyedModel::survey() const {
 }
 
 Result<Graph> SurveyedModel::import(const InputNames& given, const Limits& limits) const {
-  auto graph = Importer(parts_->model, parts_->folder, given, limits).run();
-  if (!graph && graph.error().where.empty()) graph.error().where = parts_->path;
-  return graph;
+  return import_onnx({parts_->model, {parts_->folder}, parts_->path}, given, limits);
 }
 
 std::vector<std::string> SurveyedModel::cut(const std::string& node) {

@@ -12,6 +12,8 @@
 namespace fettle::passes {
 
 std::vector<Value*> Lowering::many(std::string_view op, std::vector<Value*> inputs, Attrs attrs, size_t n_outputs) {
+  if (status_ && added().size() >= kMostNodes)
+    status_ = fail(ErrorCode::E608, fmt::format("the operator stands for more than {} nodes", kMostNodes), node_.name);
   if (!status_) return std::vector<Value*>(n_outputs, &nothing_);
   while (!inputs.empty() && !inputs.back()) inputs.pop_back();
   Node* node = nodes_.add(op, short_name(*find_op(op)), std::move(inputs), std::move(attrs), n_outputs);

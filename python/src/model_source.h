@@ -1,0 +1,12 @@
+#pragma once
+// Where a model that is compiled comes from.
+
+#include "driver/load.h"
+
+namespace fettle::python {
+
+struct PySource {
+  ModelSource source;
+};
+
+}  // namespace fettle::python
