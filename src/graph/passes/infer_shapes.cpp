@@ -10,6 +10,7 @@
 #include "graph/ops/sequence.h"
 #include "graph/passes/fold_node.h"
 #include "graph/passes/lower_scan.h"
+#include "graph/passes/lowering.h"
 #include "graph/passes/node_builder.h"
 #include "graph/passes/passes.h"
 
@@ -383,6 +384,34 @@ Result<> infer_loop_body(Graph& graph, Node* node, const PassContext& context) {
   }
 }
 
+// A row whose extents an iteration decides has those that the file declares, if it does: each iteration looks.
+Result<> settle_rows(Node* node, const PassContext& context) {
+  Graph& body = *node->bodies[0];
+  const auto own = sizes_of_body(*node, 0);
+  const LoopParts loop(*node);
+  for (int i = 0; i < loop.n_scans; ++i) {
+    Value* row = loop.scan_out(i);
+    if (!row->type || !row->declared || row->declared->shape.size() != row->shape().size()) continue;
+    Lowering g(body, *node);
+    Shape shape = row->shape();
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const Dim& declared = row->declared->shape[d];
+      if (!declared.is_number() || !mentions_any(shape[d], own)) continue;
+      Value* extent = g("Gather", {g("Shape", {row}), g.index(static_cast<int64_t>(d))});
+      g.require(g("Equal", {extent, g.index(declared.value())}),
+                fmt::format("\"{}\" is not {}, as the file declares it", row->name, row->declared->to_string()));
+      shape[d] = declared;
+    }
+    if (shape == row->shape()) continue;
+    body.set_output(static_cast<size_t>(1 + loop.n_carried + i), g.reshape(row, shape));
+    FETTLE_TRY_VOID(g.status());
+    const ops::BodyCheckScope checks(runs_of_body(*node, 0));
+    FETTLE_TRY_VOID(infer_nodes(body, g.added(), context));
+    body.sort();
+  }
+  return {};
+}
+
 // An If one of whose bodies cannot be, with these sizes, is the other: that it takes this one is looked at when it
 // runs. Where neither can be, the error is that of the first.
 Result<std::optional<size_t>> only_branch(Graph& graph, Node* node, const PassContext& context) {
@@ -474,6 +503,7 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
     if (is_branch(*node))
       if (const auto body = known_branch(*node)) return take_branch(graph, node, *body, context);
     if (is_scan(*node)) {
+      settle_captured(graph, node);
       type_scan_body(*node);
       FETTLE_TRY_VOID(infer_graph(*node->bodies[0], context));
       node->bodies[0]->sort();
@@ -490,6 +520,7 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
       if (body) return take_branch(graph, node, *body, context);
     } else {
       FETTLE_TRY_VOID(infer_loop_body(graph, node, context));
+      FETTLE_TRY_VOID(settle_rows(node, context));
       node->attrs.erase(kPartsKey);
       settle_captured(graph, node);
     }
