@@ -290,7 +290,7 @@ Values mel_weights(Lowering& g, const Node& node) {
   };
   Value* rises = g("And", {g("GreaterOrEqual", {j, left}), g("Less", {j, centre})});
   Value* falls = g("And", {g("GreaterOrEqual", {j, centre}), g("Less", {j, right})});
-  Value* is_peak = g("And", {g("Equal", {j, centre}), g("Equal", {left, centre})});
+  Value* is_peak = g("Equal", {j, centre});
   Value* y = g("Where", {falls, part(j, right, g("Sub", {right, centre})), g.cast(is_peak, kF64)});
   y = g("Where", {rises, part(left, j, g("Sub", {centre, left})), y});
   FETTLE_TRY(const DType dtype, output_type(node));
