@@ -201,7 +201,7 @@ class Graph {
   void resize_inputs(Node* node, size_t count);
   /// Every use of `from`, as a graph output too, becomes one of `to`.
   void replace_uses(Value* from, Value* to);
-  /// The same of each pair (from, to), and the nodes `gone` are erased, whose outputs are among `from`: in the time that
+  /// The same of each pair (from, to); nodes `gone`, whose outputs are among `from`, are erased: in the time that
   /// the graph's size takes. No `to` is replaced.
   void replace_uses(const std::vector<std::pair<Value*, Value*>>& pairs, const std::vector<Node*>& gone);
   /// `by` takes the place of the node's first output: replaces the uses, erases the node if nothing else of it is used.

@@ -23,7 +23,7 @@ class SizedCount {
   double typical() const;
   /// "6000", "3072 * N + 12 * N * N"
   std::string to_string() const;
-  /// For people: the terms that are largest at typical sizes, each cut where it is long, and how many there are besides.
+  /// For people: the terms that are largest at typical sizes, each cut where it is long, and the others' number.
   std::string summary() const;
 
  private:
