@@ -129,13 +129,13 @@ void bind_models(nb::module_& m) {
                      return made;
                    })
       .def("_context", [](const PyModel& p) {
-        return std::unique_ptr<PyModelContext>(new PyModelContext{std::make_unique<Caller>(p.facts), {}});
+        return std::unique_ptr<PyModelContext>(new PyModelContext{.caller = std::make_unique<Caller>(p.facts)});
       });
   bind_model_calls(model, context);
+  bind_model_profile(context);
   const auto open = [](const PySource& source, const InputShapes& shapes, int threads, const std::string& database,
                        const SizesGiven& sizes, const std::map<std::string, std::string>& states,
                        const std::vector<std::string>& without) {
-    on_owner_thread();
     if (threads < 0 || threads > 1024) raise(ErrorCode::E709, "threads are 0 … 1024");
     const OpenOptions options{.threads = threads,
                               .shapes = shapes,

@@ -1,11 +1,12 @@
-// Einsum: sums of products, by the letters of dims.
+// Einsum: sums of products, by the letters of dims. Of more than two operands, two are multiplied at a time.
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 
-#include "graph/op_util.h"
+#include "graph/passes/lowering.h"
 
 namespace fettle {
 namespace {
@@ -145,8 +146,86 @@ Tensors einsum(const Node& node, std::span<const te::Tensor> in) {
       tensor_name(node)));
 }
 
+// --- more than two operands: two at a time, those first whose product takes the least work
+
+/// A factor, and the labels of its dims.
+struct Factor {
+  Value* value;
+  std::vector<size_t> labels;
+};
+
+// The sum of one or two factors' product over what `kept` leaves out.
+Result<Factor> summed_product(passes::Lowering& g, const Node& node, const std::vector<Factor>& factors,
+                              const std::vector<size_t>& kept) {
+  std::vector<size_t> letters;  // which label each stands for
+  std::string text;
+  std::vector<Value*> operands;
+  const auto add = [&](size_t label) {
+    auto found = std::ranges::find(letters, label);
+    if (found == letters.end()) found = letters.insert(letters.end(), label);
+    const auto number = static_cast<size_t>(found - letters.begin());
+    text += static_cast<char>(number < 26 ? 'a' + number : 'A' + number - 26);
+  };
+  for (const Factor& factor : factors) {
+    if (!operands.empty()) text += ',';
+    for (const size_t label : factor.labels) add(label);
+    operands.push_back(factor.value);
+  }
+  text += "->";
+  for (const size_t label : kept) add(label);
+  if (letters.size() > kLetters) return bad_attribute(node, "a product of two operands has too many dims");
+  return Factor{g("Einsum", std::move(operands), {{{"equation", text}}}), kept};
+}
+
+Result<std::vector<Value*>> product_by_pairs(passes::Lowering& g, const Node& node) {
+  FETTLE_TRY_VOID(check_same_dtype(node));
+  FETTLE_TRY(const Equation e, read_equation(node));
+  std::vector<Factor> factors;
+  for (size_t k = 0; k < node.inputs.size(); ++k) factors.push_back({node.inputs[k], e.operands[k]});
+  // Labels of some factors, each once, that the result or another factor has; or all of them.
+  const auto labels_of = [&](const std::vector<size_t>& some, bool needed_alone) {
+    std::vector<size_t> labels;
+    const auto is_needed = [&](size_t label) {
+      if (std::ranges::count(e.result, label) > 0) return true;
+      for (size_t k = 0; k < factors.size(); ++k)
+        if (std::ranges::count(some, k) == 0 && std::ranges::count(factors[k].labels, label) > 0) return true;
+      return false;
+    };
+    for (const size_t k : some)
+      for (const size_t label : factors[k].labels)
+        if (std::ranges::count(labels, label) == 0 && (!needed_alone || is_needed(label))) labels.push_back(label);
+    return labels;
+  };
+  for (size_t k = 0; k < factors.size(); ++k) {
+    const std::vector<size_t> kept = labels_of({k}, true);
+    if (kept == factors[k].labels) continue;
+    FETTLE_TRY(factors[k], summed_product(g, node, {factors[k]}, kept));
+  }
+  while (factors.size() > 2) {
+    std::pair<size_t, size_t> best;
+    double least = HUGE_VAL;
+    for (size_t a = 0; a < factors.size(); ++a)
+      for (size_t b = a + 1; b < factors.size(); ++b) {
+        double work = 1;
+        for (const size_t label : labels_of({a, b}, false))
+          work *= static_cast<double>(std::max<int64_t>(e.extents[label].typical(), 1));
+        if (work < least) {
+          least = work;
+          best = {a, b};
+        }
+      }
+    const auto [a, b] = best;
+    FETTLE_TRY(Factor product, summed_product(g, node, {factors[a], factors[b]}, labels_of({a, b}, true)));
+    factors = without(with_replaced(std::move(factors), static_cast<int64_t>(a), std::move(product)),
+                      static_cast<int64_t>(b));
+  }
+  FETTLE_TRY(const Factor result, summed_product(g, node, factors, e.result));
+  return std::vector{result.value};
+}
+bool has_many(const Node& node) { return node.inputs.size() > 2; }
+
 constexpr OpDef defs[] = {
-    define(kComplexOutFusable, "Einsum", {1, kAny}, einsum_type, einsum),
+    passes::by_data<product_by_pairs, has_many>(define(kComplexOutFusable, "Einsum", {1, kAny}, einsum_type, einsum)),
 };
 
 }  // namespace
