@@ -51,7 +51,9 @@ class Caller {
   /// values: one an input, in the model's order; null: none. out: None, an array, or a sequence of arrays. Returns the
   /// outputs, in the model's order. Errors: E704, E705, E710
   nb::list run(std::span<PyObject* const> values, nb::handle out);
-  /// The same on a thread of the context's.
+  /// Seconds of a run, on average, with nothing of Python around it.
+  double time(std::span<PyObject* const> values, int64_t runs);
+  /// As run, on a thread of the context's.
   void begin(std::span<PyObject* const> values);
   nb::list wait();
   void set_state(const std::string& name, nb::handle array);

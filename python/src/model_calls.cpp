@@ -463,6 +463,20 @@ nb::list Caller::run(std::span<PyObject* const> values, nb::handle out) {
   return results();
 }
 
+double Caller::time(std::span<PyObject* const> values, int64_t runs) {
+  check_idle();
+  const Views views(*this);
+  take_inputs(values);
+  prepare_outputs(nb::none());
+  const nb::gil_scoped_release released;
+  const auto start = std::chrono::steady_clock::now();
+  Result<> done;
+  for (int64_t i = 0; done && i < runs; ++i) done = context_.run_in_order(inputs_, outputs_);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  take(std::move(done));
+  return seconds.count() / static_cast<double>(runs);
+}
+
 void Caller::begin(std::span<PyObject* const> values) {
   check_idle();
   std::vector<FettleTensor> given;
@@ -578,6 +592,12 @@ void bind_model_calls(nb::class_<PyModel>& model, nb::class_<PyModelContext>& co
             return one_or_all(Borrowed(self)->run(values_of(inputs), out));
           },
           nb::arg("inputs"), nb::arg("out").none())
+      .def(
+          "_time",
+          [](PyModel& self, const nb::tuple& inputs, int64_t runs) {
+            return Borrowed(self)->time(values_of(inputs), std::max<int64_t>(runs, 1));
+          },
+          nb::arg("inputs"), nb::arg("runs"))
       .def("_run", [](PyModel& self, const nb::dict& named) {
         return by_name(*self.facts, Borrowed(self)->run(in_order(*self.facts, named), nb::none()));
       });

@@ -23,4 +23,5 @@ NB_MODULE(_fettle, m) {
   bind_own_operators(m);
   bind_models(m);
   bind_graphs(m);
+  bind_model_tuning(m);
 }

@@ -175,6 +175,15 @@ class Calls(unittest.TestCase):
         self.refused("E705", "", self.model, x, y[:1])
         self.refused("E704", "the model has no input 'z'; it has 'x' f32[N, 3], 'y'", self.model.run, x=x, y=y, z=y)
 
+    def test_shows_itself(self):
+        self.assertEqual(repr(self.one), "<fettle.Model (x: float32[N]) -> (y: float32[N])>")
+        shown = self.one._repr_html_()
+        for text in "graph: 1 kernels", "open sizes: N", "<td style='text-align:left'>float32</td>", "Neg":
+            self.assertIn(text, shown)
+        g = fettle.Graph()
+        g.output("<y>", g.input("x", "float32", [2]))
+        self.assertIn("output &lt;y&gt;: x", g._repr_html_())
+
     def test_results_last(self):
         first = self.one(numpy.ones(3, numpy.float32))
         second = self.one(numpy.full(3, 2, numpy.float32))

@@ -1,5 +1,6 @@
 #include "codegen/object_cache.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -122,12 +123,17 @@ ObjectBytes ObjectCache::put(const std::string& key, std::vector<uint8_t> object
 }
 
 std::string program_identity() {
+  // The file that this code lies in: a program, or a library that one has loaded.
+  Dl_info here{};
   struct stat info{};
-  if (::stat("/proc/self/exe", &info) != 0) return "unknown";
+  if (::dladdr(reinterpret_cast<const void*>(&program_identity), &here) == 0 || here.dli_fname == nullptr ||
+      ::stat(std::strchr(here.dli_fname, '/') ? here.dli_fname : "/proc/self/exe", &info) != 0)
+    return "unknown";
   return fmt::format("{}-{}-{}", info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
 }
 
 std::filesystem::path default_cache_folder() {
+  if (const char* given = std::getenv("FETTLE_CACHE"); given && *given && std::strcmp(given, "off") != 0) return given;
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
     return std::filesystem::path(cache) / "fettle";
   if (const char* home = std::getenv("HOME"); home && *home) return std::filesystem::path(home) / ".cache" / "fettle";

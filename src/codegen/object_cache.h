@@ -42,11 +42,11 @@ class ObjectCache {
   bool pruned_ = false;
 };
 
-/// What tells this very program from another build of it: caches of machine code that outlive a process are keyed by
+/// What tells this very program, or library, from another build of it: caches of machine code that outlive a process are keyed by
 /// it.
 std::string program_identity();
 
-/// $XDG_CACHE_HOME/fettle, or ~/.cache/fettle; empty where neither is set.
+/// $FETTLE_CACHE, unless it is "off", $XDG_CACHE_HOME/fettle, or ~/.cache/fettle; empty where none is set.
 std::filesystem::path default_cache_folder();
 
 }  // namespace fettle
