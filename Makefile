@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-candidates bench-core bench-cuda bench-import bench-learning bench-robust bench-model bench-numerics bench-operators bench-python bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads check-hostile conformance docs fuzz fuzz-models fuzz-parsers format lint clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-candidates bench-core bench-cuda bench-import bench-learning bench-robust bench-model bench-numerics bench-operators bench-python bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads check-hostile conformance docs fuzz fuzz-models fuzz-parsers format lint site clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -97,6 +97,9 @@ check-hostile: configure ## Every kind of hostile file in all its variants: each
 
 docs: ## Write docs/schedule/ anew, from the primitives' headers
 	@scripts/primitive_pages.py
+
+site: setup ## The pages as a site, in build/site; links are checked
+	@$(PYTHON) -m mkdocs build --strict -q -f site/mkdocs.yml
 
 fuzz: configure ## Random programs under random schedules, compiled against interpreted: make fuzz SEED=1 N=20000 BACKEND=llvm
 	@cmake --build $(BUILD) -j $(JOBS) --target fuzz

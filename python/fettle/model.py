@@ -252,6 +252,8 @@ class Context(_Calls):
 def _source(model, folder):
     if isinstance(model, Graph):
         return model._base._source()
+    if isinstance(model, _fettle.ModelSource):
+        return model
     if isinstance(model, (str, os.PathLike)):
         return _fettle._source_of_path(os.fsdecode(model))
     if hasattr(model, "SerializeToString"):

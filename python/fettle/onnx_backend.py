@@ -12,86 +12,24 @@ import onnx
 from onnx.backend.base import Backend as _Backend
 from onnx.backend.base import BackendRep, namedtupledict
 
+from . import _fettle
 from .errors import Error
-from .model import compile as _compile
-
-_MUST_BE_KNOWN = "E604"
-_MOST_ELEMENTS = 64  # of an input whose values a model is compiled for
-
-
-# What a model is compiled for, one after another: of which inputs it knows the values.
-_WAYS = (
-    ("shapes", lambda value: False),
-    ("values", lambda value: value.dtype.kind in "iub" and value.size <= _MOST_ELEMENTS),
-    ("values", lambda value: value.size <= _MOST_ELEMENTS and (value.dtype.kind in "iub" or value.ndim <= 1)),
-)
-
-
-def _state_shape(type_, given):
-    """The type says what shape it has; of a sequence, the rank of its elements."""
-    Dimension = onnx.TensorShapeProto.Dimension
-    if type_.HasField("optional_type") and given is not None:
-        _state_shape(type_.optional_type.elem_type, given)
-    elif type_.HasField("tensor_type") and isinstance(given, numpy.ndarray):
-        shape = onnx.TensorShapeProto(dim=[Dimension(dim_value=n) for n in given.shape])
-        type_.tensor_type.shape.CopyFrom(shape)
-    elif type_.HasField("sequence_type") and isinstance(given, list) and len({_rank(x) for x in given}) == 1:
-        shape = onnx.TensorShapeProto(dim=[Dimension()] * _rank(given[0]))
-        type_.sequence_type.elem_type.tensor_type.shape.CopyFrom(shape)
-
-
-def _rank(value):
-    return numpy.ndim(value) if not isinstance(value, dict) else -1
-
-
-def _specialised(model, feeds, is_known):
-    """The model with the shapes of these inputs, and as initializers those whose values it knows."""
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    kept = {}
-    for value in made.graph.input:
-        given = feeds.get(value.name)
-        if isinstance(given, numpy.ndarray) and is_known(given):
-            made.graph.initializer.append(onnx.numpy_helper.from_array(given, value.name))
-            continue
-        if given is not None:
-            kept[value.name] = given
-        _state_shape(value.type, given)
-    return made, kept
-
-
-def _key(feeds, is_known):
-    """What a model that is compiled for these inputs depends on."""
-    parts = []
-    for name, value in sorted(feeds.items()):
-        if isinstance(value, numpy.ndarray):
-            content = value.tobytes() if is_known(value) else None
-            parts.append((name, value.dtype.name, value.shape, content))
-        else:
-            parts.append((name, tuple(map(_rank, value)) if isinstance(value, list) else type(value)))
-    return tuple(parts)
+from .forms import Forms
+from .model import _source
 
 
 class Prepared(BackendRep):
     """A model to be run. `compiled_for` says what the last call's code was made for: "all sizes", "shapes", "values"."""
 
     def __init__(self, model, **options):
-        self._proto, self._options = model, options
-        initializers = {t.name for t in model.graph.initializer}
+        source = _source(model, None)
+        description = _fettle._describe_model(source)
+        self._needed = [name for name, _, _ in description["inputs"]]
         self._names = [value.name for value in model.graph.input]
-        self._needed = [name for name in self._names if name not in initializers]
-        self._outputs = [value.name for value in model.graph.output]
-        self._made = {}
+        self._outputs = [name for name, _, _ in description["outputs"]]
+        self._forms = Forms(source, description, **options)
         self.compiled_for = "all sizes"
-        try:
-            self._open = self._compile(model)
-        except Error as error:
-            if error.code != _MUST_BE_KNOWN or not self._needed:
-                raise
-            self._open = None
-
-    def _compile(self, model):
-        return _compile(model, **self._options)
+        self._forms.open_if_sizes_do()
 
     def _given(self, inputs):
         if isinstance(inputs, dict):
@@ -103,37 +41,11 @@ class Prepared(BackendRep):
             raise Error("E704", f"{len(inputs)} inputs were given, and there are {len(names)}")
         return dict(zip(names, inputs))
 
-    def _for(self, feeds):
-        """The compiled model, and what it is given."""
-        if self._open and feeds.keys() <= set(self._needed):
-            self.compiled_for = "all sizes"
-            return self._open, feeds
-        for what, is_known in _WAYS:
-            key = _key(feeds, is_known)
-            model, kept = _specialised(self._proto, feeds, is_known)
-            try:
-                if key not in self._made:
-                    self._made[key] = self._compile(_without_given_initializers(model, kept))
-                self.compiled_for = what
-                return self._made[key], kept
-            except Error as error:
-                if is_known is _WAYS[-1][1] or error.code != _MUST_BE_KNOWN:
-                    raise
-
     def run(self, inputs, **kwargs):
         """inputs: a list in the model's order, or by name. The outputs, in the model's order, and by name."""
         del kwargs
-        model, feeds = self._for(self._given(inputs))
-        results = model.run(**feeds)
+        self.compiled_for, results = self._forms.run(self._given(inputs), lambda model, feeds: model.run(**feeds))
         return namedtupledict("Outputs", self._outputs)(*(results[name] for name in self._outputs))
-
-
-def _without_given_initializers(model, kept):
-    """An initializer that is an input too gives way to what the caller gives."""
-    stay = [t for t in model.graph.initializer if t.name not in kept]
-    del model.graph.initializer[:]
-    model.graph.initializer.extend(stay)
-    return model
 
 
 def _types_of_outputs(node, types, opset):

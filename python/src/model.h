@@ -101,7 +101,14 @@ struct PyModel {
   std::vector<std::unique_ptr<Caller>> idle;  // those of calls that ended; the interpreter's lock guards it
 };
 
+struct KernelTime {
+  int32_t kernel;
+  int64_t begin_ns, end_ns;
+};
+using KernelTimes = std::vector<KernelTime>;
+
 struct PyModelContext {
+  std::unique_ptr<KernelTimes> times = {};  // where calls are recorded; before `caller`, which writes there
   std::unique_ptr<Caller> caller;
   std::atomic<bool> used{false};  // by another thread, which has let go of the interpreter
 };
@@ -110,5 +117,6 @@ struct PyModelContext {
 nb::tuple copied(const FettleTensor& tensor);
 
 void bind_model_calls(nb::class_<PyModel>& model, nb::class_<PyModelContext>& context);
+void bind_model_profile(nb::class_<PyModelContext>& context);
 
 }  // namespace fettle::python

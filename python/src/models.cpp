@@ -134,13 +134,13 @@ void bind_models(nb::module_& m) {
                      return made;
                    })
       .def("_context", [](const PyModel& p) {
-        return std::unique_ptr<PyModelContext>(new PyModelContext{std::make_unique<Caller>(p.facts), {}});
+        return std::unique_ptr<PyModelContext>(new PyModelContext{.caller = std::make_unique<Caller>(p.facts)});
       });
   bind_model_calls(model, context);
+  bind_model_profile(context);
   const auto open = [](const PySource& source, const InputShapes& shapes, int threads, const std::string& database,
                        const SizesGiven& sizes, const std::map<std::string, std::string>& states,
                        const std::vector<std::string>& without, bool cache) {
-    on_owner_thread();
     check_threads(threads);
     std::vector<std::string> warnings;
     const OpenOptions options{.threads = threads,

@@ -1,11 +1,13 @@
 // The module fettle._fettle: its table of contents.
 
+#include "base/version.h"
 #include "binding.h"
 
 NB_MODULE(_fettle, m) {
   using namespace fettle::python;
   // Functions that C++ holds (templates, constraints) are cycles that Python's collector cannot see.
   nanobind::set_leak_warnings(false);
+  m.def("name_and_version", &fettle::name_and_version);
   nb::module_ te = m.def_submodule("te");
   bind_errors(m);
   bind_expressions(m);
@@ -22,6 +24,7 @@ NB_MODULE(_fettle, m) {
   bind_layouts(m);
   bind_own_operators(m);
   bind_models(m);
+  bind_model_files(m);
   bind_graphs(m);
   bind_model_tuning(m);
 }

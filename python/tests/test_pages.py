@@ -48,6 +48,9 @@ class Pages(unittest.TestCase):
     def test_modes(self):
         self.check("modes.md")
 
+    def test_onnxruntime(self):
+        self.check("onnxruntime.md")
+
     def test_python(self):
         self.check("python.md")
 

@@ -44,6 +44,8 @@ Command add_inspect_command(App& app);
 Command add_report_command(App& app);
 Command add_doctor_command(App& app);
 Command add_explain_command(App& app);
+Command add_puzzle_command(App& app);
+Command add_completion_command(App& app);
 Command add_tracker_command(App& app);
 Command add_device_command(App& app);
 std::vector<Command> add_db_commands(App& app);

@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/explanations.h"
+#include "cli/steps_file.h"
 #include "driver/open.h"
 #include "ir/text.h"
 #include "schedule/trace/explain.h"
@@ -62,20 +63,6 @@ Diagnostic unknown_code(const std::string& given, std::span<const ErrorInfo> tab
           "CODE"};
 }
 
-Result<std::string> read_text(const std::string& path) {
-  constexpr uintmax_t kMaxBytes = uintmax_t{64} << 20;
-  std::error_code error;
-  const uintmax_t bytes = std::filesystem::file_size(path, error);
-  if (error) return fail(ErrorCode::E701, error.message(), path);
-  if (bytes > kMaxBytes)
-    return fail(ErrorCode::E701, fmt::format("it has {} MB; a program or trace has at most 64", bytes >> 20), path);
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return fail(ErrorCode::E701, "it cannot be read", path);
-  return text.str();
-}
-
 struct Steps {
   Func program;
   ParsedTrace trace;
@@ -83,16 +70,10 @@ struct Steps {
 
 Result<Steps> parse(const std::string& program, const std::string& program_file, const std::string& trace,
                     const std::string& trace_file) {
-  const auto in_file = [](Diagnostic diagnostic, const std::string& file) {
-    diagnostic.where = diagnostic.where.empty() ? file : file + ", " + diagnostic.where;
-    return tl::unexpected<Diagnostic>(std::move(diagnostic));
-  };
   auto func = parse_func(program);
-  if (!func) return in_file(std::move(func).error(), program_file);
-  const size_t first = trace.find_first_not_of(" \n\t");
-  auto steps = first != std::string::npos && trace[first] == '{' ? trace_from_json(trace) : parse_trace(trace);
-  if (!steps) return in_file(std::move(steps).error(), trace_file);
-  return Steps{std::move(*func), std::move(*steps)};
+  if (!func) return fail(in_file(std::move(func).error(), program_file));
+  FETTLE_TRY(ParsedTrace steps, parse_steps(trace, trace_file));
+  return Steps{std::move(*func), std::move(steps)};
 }
 
 Result<Steps> read_steps(const Options& options) {

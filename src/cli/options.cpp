@@ -16,8 +16,20 @@ Option* Option::between(int64_t least, int64_t most) { return after(option_->che
 Option* Option::between(double least, double most) { return after(option_->check(CLI::Range(least, most))); }
 Option* Option::not_negative() { return after(option_->check(CLI::NonNegativeNumber)); }
 Option* Option::one_of(std::vector<std::string> values) {
+  values_ = values;
   return after(option_->check(CLI::IsMember(std::move(values))));
 }
+std::vector<std::string> Option::names() const {
+  std::vector<std::string> names;
+  for (const std::string& name : option_->get_snames()) names.push_back("-" + name);
+  for (const std::string& name : option_->get_lnames()) names.push_back("--" + name);
+  if (names.empty()) names.push_back(option_->get_name());
+  return names;
+}
+std::string Option::help() const { return option_->get_description(); }
+bool Option::is_positional() const { return option_->get_positional(); }
+bool Option::takes_value() const { return option_->get_items_expected_max() > 0; }
+
 App::App(const std::string& description, const std::string& name)
     : own_(std::make_unique<CLI::App>(description, name)), app_(own_.get()) {}
 App::App(CLI::App* app) : app_(app) {}
@@ -70,6 +82,8 @@ std::optional<int> App::parse(int argc, char** argv) {
 }
 
 bool App::parsed() const { return app_->parsed(); }
+
+std::string App::description() const { return app_->get_description(); }
 
 std::string App::name() const {
   const CLI::App* group = app_->get_parent();

@@ -38,9 +38,18 @@ class Option {
   Option* not_negative();
   Option* one_of(std::vector<std::string> values);
 
+  /// "--time", "-o"; of a positional argument its name.
+  std::vector<std::string> names() const;
+  std::string help() const;
+  bool is_positional() const;
+  bool takes_value() const;
+  /// Those of one_of.
+  const std::vector<std::string>& values() const { return values_; }
+
  private:
   Option* after(CLI::Option*) { return this; }
   CLI::Option* option_;
+  std::vector<std::string> values_;
 };
 
 /// The program, or a subcommand of it.
@@ -69,6 +78,9 @@ class App {
   bool parsed() const;
   /// "tune", "db ls"
   std::string name() const;
+  std::string description() const;
+  const std::deque<Option>& options() const { return options_; }
+  const std::vector<std::unique_ptr<App>>& subcommands() const { return subcommands_; }
 
  private:
   explicit App(CLI::App* app);

@@ -84,11 +84,9 @@ Result<Relayout> Relayout::make(const BufferNode& buffer, const IntEnv& ints) {
   if (r.physical_elems_ > kMaxElems) return fail(ErrorCode::E709, buffer.name + " spans more than 2^40 elements");
 
   const size_t logical_rank = r.logical_shape_.size();
-  r.tables_.resize(logical_rank);
-  for (size_t d = 0; d < logical_rank; ++d) r.tables_[d].assign(static_cast<size_t>(r.logical_shape_[d]), 0);
+  for (const int64_t extent : r.logical_shape_) r.axes_.push_back({extent, 0, {}});
   if (!buffer.layout) {
-    for (size_t d = 0; d < rank; ++d)
-      for (size_t i = 0; i < r.tables_[d].size(); ++i) r.tables_[d][i] = static_cast<int64_t>(i) * strides[d];
+    for (size_t d = 0; d < rank; ++d) r.axes_[d].step = r.axes_[d].extent > 1 ? strides[d] : 0;
     r.identity_ = buffer.strides.empty();
     return r;
   }
@@ -110,14 +108,11 @@ Result<Relayout> Relayout::make(const BufferNode& buffer, const IntEnv& ints) {
       if (input == -1) {
         FETTLE_TRY(const int64_t index, evaluate_int(map.outputs[o], values));
         if (r.logical_elems_ > 0 && !inside(index, o)) return outside();
-        // A constant index shifts everything: it is added to the first dimension's table, if there is one.
-        if (logical_rank > 0)
-          for (int64_t& offset : r.tables_[0]) offset += index * strides[o];
-        else if (index != 0)
-          return outside();
+        r.first_ += index * strides[o];
         continue;
       }
-      std::vector<int64_t>& table = r.tables_[static_cast<size_t>(input)];
+      std::vector<int64_t>& table = r.axes_[static_cast<size_t>(input)].table;
+      table.resize(static_cast<size_t>(r.logical_shape_[static_cast<size_t>(input)]));
       for (size_t i = 0; i < table.size(); ++i) {
         values.set(map.inputs[static_cast<size_t>(input)].get(), static_cast<int64_t>(i));
         FETTLE_TRY(const int64_t index, evaluate_int(map.outputs[o], values));
@@ -125,6 +120,7 @@ Result<Relayout> Relayout::make(const BufferNode& buffer, const IntEnv& ints) {
         table[i] += index * strides[o];
       }
     }
+    for (Axis& axis : r.axes_) r.first_ += axis.without_table();
     return r;
   }
 
@@ -143,11 +139,21 @@ Result<Relayout> Relayout::make(const BufferNode& buffer, const IntEnv& ints) {
   return r;
 }
 
+int64_t Relayout::Axis::without_table() {
+  if (table.empty()) return 0;
+  const int64_t first = table[0], apart = table.size() > 1 ? table[1] - first : 0;
+  for (size_t i = 0; i < table.size(); ++i)
+    if (table[i] != first + static_cast<int64_t>(i) * apart) return 0;
+  step = apart;
+  table.clear();
+  return first;
+}
+
 Digest Relayout::digest() const {
-  std::vector<int64_t> numbers = {element_bytes_, physical_elems_, static_cast<int64_t>(tables_.size())};
-  for (const std::vector<int64_t>& table : tables_) {
-    numbers.push_back(static_cast<int64_t>(table.size()));
-    numbers.insert(numbers.end(), table.begin(), table.end());
+  std::vector<int64_t> numbers = {element_bytes_, physical_elems_, first_, static_cast<int64_t>(axes_.size())};
+  for (const Axis& axis : axes_) {
+    numbers.insert(numbers.end(), {axis.extent, axis.step, static_cast<int64_t>(axis.table.size())});
+    numbers.insert(numbers.end(), axis.table.begin(), axis.table.end());
   }
   numbers.insert(numbers.end(), offsets_.begin(), offsets_.end());
   return digest_bytes({reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(int64_t)});
@@ -163,21 +169,18 @@ void Relayout::copy(const void* source, void* destination, bool gather) const {
       gather ? void(to[i] = from[offsets_[i]]) : void(to[offsets_[i]] = from[i]);
     return;
   }
-  if (tables_.empty()) {
-    *to = *from;
-    return;
-  }
-  const std::vector<int64_t>& inner = tables_.back();
-  std::vector<size_t> at(tables_.size() - 1, 0);
-  for (int64_t row = 0;; row += static_cast<int64_t>(inner.size())) {
-    int64_t base = 0;
-    for (size_t d = 0; d < at.size(); ++d) base += tables_[d][at[d]];
+  const Axis single{1, 0, {}};
+  const Axis& inner = axes_.empty() ? single : axes_.back();
+  std::vector<int64_t> at(axes_.empty() ? 0 : axes_.size() - 1, 0);
+  for (int64_t row = 0;; row += inner.extent) {
+    int64_t base = first_;
+    for (size_t d = 0; d < at.size(); ++d) base += axes_[d].at(at[d]);
     if (gather)
-      for (size_t i = 0; i < inner.size(); ++i) to[row + static_cast<int64_t>(i)] = from[base + inner[i]];
+      for (int64_t i = 0; i < inner.extent; ++i) to[row + i] = from[base + inner.at(i)];
     else
-      for (size_t i = 0; i < inner.size(); ++i) to[base + inner[i]] = from[row + static_cast<int64_t>(i)];
+      for (int64_t i = 0; i < inner.extent; ++i) to[base + inner.at(i)] = from[row + i];
     size_t d = at.size();
-    while (d > 0 && ++at[d - 1] == tables_[d - 1].size()) at[--d] = 0;
+    while (d > 0 && ++at[d - 1] == axes_[d - 1].extent) at[--d] = 0;
     if (d == 0) return;
   }
 }

@@ -46,8 +46,18 @@ class Relayout {
   int64_t logical_elems_ = 1, physical_elems_ = 1;
   int element_bytes_ = 4;
   bool identity_ = false;
-  /// Separable maps: offset of (i0, i1, …) = Σ tables_[d][i_d]. Else offsets_ has one entry a logical element.
-  std::vector<std::vector<int64_t>> tables_;
+  /// How far elements move with one logical index: by steps, unless a table says where each value leads.
+  struct Axis {
+    int64_t extent = 0, step = 0;
+    std::vector<int64_t> table;
+    int64_t at(int64_t i) const { return table.empty() ? i * step : table[static_cast<size_t>(i)]; }
+    /// Where its table is steps from a first place: drops it, and returns that place.
+    int64_t without_table();
+  };
+  /// Separable maps: offset of (i0, i1, …) = first_ + Σ axes_[d].at(i_d). Else offsets_ has one for each logical
+  /// element.
+  std::vector<Axis> axes_;
+  int64_t first_ = 0;
   std::vector<int64_t> offsets_;
 };
 

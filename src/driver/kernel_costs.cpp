@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "codegen/build.h"
+#include "cost/predict/machine_costs.h"
 #include "cost/predict/predict.h"
 #include "driver/untuned.h"
 #include "ir/compare.h"
@@ -30,11 +31,12 @@ const std::string* KnownKernelCosts::default_trace(const Digest& workload, int t
 }
 
 double KnownKernelCosts::intermediate_seconds(int64_t bytes, int threads) {
-  constexpr double kTimesMoved = 3, kBytesPerCycle = 12;
   const int64_t l2 = cache_bytes(*target_, 1);
   if (bytes <= l2 / 4 * threads) return 0;
-  const double hz = target_->frequency_ghz > 0 ? target_->frequency_ghz * 1e9 : 3e9;
-  return kTimesMoved * static_cast<double>(bytes) / (kBytesPerCycle * hz * threads);
+  constexpr double kLine = 64;
+  const MachineCosts costs = describe_costs(*target_);
+  const double lines = static_cast<double>(bytes) / kLine;
+  return lines * costs.hand_over_line_cycles / (costs.hz * threads);
 }
 
 double KnownKernelCosts::find(const Func& workload, const Digest& key, int threads) {

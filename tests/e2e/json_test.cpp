@@ -164,6 +164,9 @@ TEST_F(Json, OfATrackerAndADevice) {
 
 TEST_F(Json, OfTheRest) {
   expect_documented("explain", {"explain", "E201"});
+  expect_documented("completion", {"completion", "fish"});
+  std::ofstream(path("none.trace")) << "";
+  expect_documented("puzzle", {"puzzle", "2", "--trace", path("none.trace")}, 1);
   expect_documented("doctor", {"doctor"});
 }
 

@@ -101,6 +101,26 @@ std::vector<Kind> size_kinds() {
                    add_node(g, "Range", {"from", "to", "step"}, {"z"});
                    g->add_output()->set_name("z");
                  }),
+      model_kind("sequences of words with all gaps between them",
+                 [](ModelProto& m, int v) {
+                   auto* g = m.mutable_graph();
+                   auto* words = g->add_input();
+                   add_value(words, "i", {1}, TensorProto::INT64);
+                   words->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_param("N");
+                   auto* node = add_node(g, "TfIdfVectorizer", {"i"}, {"z"});
+                   auto* mode = node->add_attribute();
+                   mode->set_name("mode");
+                   mode->set_type(onnx::AttributeProto::STRING);
+                   mode->set_s("TF");
+                   add_int(node, "min_gram_length", 1);
+                   add_int(node, "max_gram_length", 2);
+                   add_int(node, "max_skip_count",
+                           std::array<int64_t, 3>{100'000, int64_t{1} << 40, INT64_MAX - 1}[static_cast<size_t>(v)]);
+                   add_ints(node, "ngram_counts", {0, 1});
+                   add_ints(node, "ngram_indexes", {0, 1});
+                   add_ints(node, "pool_int64s", {7, 1, 2});
+                   g->add_output()->set_name("z");
+                 }),
       model_kind("repeats that double",
                  [](ModelProto& m, int v) {
                    add_ints_tensor(m.mutable_graph(), "r",

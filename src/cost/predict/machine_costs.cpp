@@ -23,6 +23,12 @@ MachineCosts describe_costs(const Target& target) {
   return costs;
 }
 
+double rough_ns(const VectorCounts& counts, const MachineCosts& costs) {
+  const double cycles = counts.multiply_adds * costs.near_fma_cycles + counts.moves * costs.near_move_cycles +
+                        counts.function_calls * costs.function_cycles;
+  return cycles / costs.hz * 1e9;
+}
+
 double work_cycles(const Work& work, const MachineCosts& costs, bool in_loop, double exposed) {
   double loads = work.loads + 2 * work.gathers, stores = work.stores;
   // What does not fit into registers is stored and loaded again.

@@ -39,12 +39,25 @@ struct MachineCosts {
   double code_bytes = 32768;       // that are at hand; loops of larger micro-kernels wait for their code
   double code_byte_cycles = 0.17;  // for one byte of code that was not at hand
   double fork_join_seconds = 1.5e-6;
+  /// Of a line that one kernel of a model writes and the next one reads, where the second-level cache is too small.
+  double hand_over_line_cycles = 16;
+  /// Of one vector of a nest that is not lowered yet, whose operands are in a near cache: multiplied and added, moved
+  /// or added up, given to a function (exp, tanh, …).
+  double near_fma_cycles = 0.9, near_move_cycles = 1.5, function_cycles = 12;
   std::array<double, kSources> capacity_bytes{48e3, 1e6, 32e6};  // of L1, L2, L3
   double l1_ways = 8, l1_way_bytes = 4096;
 };
 
 /// By the target's description alone.
 MachineCosts describe_costs(const Target& target);
+
+/// Vectors that a nest works on, for a first guess before it is lowered.
+struct VectorCounts {
+  double multiply_adds = 0, moves = 0, function_calls = 0;
+};
+
+/// What one thread takes for them, ns.
+double rough_ns(const VectorCounts& counts, const MachineCosts& costs);
 
 /// Cycles of one run of straight-line code whose data lie in the first-level cache. in_loop: run after run, so that
 /// latencies of accumulators count; `exposed` is the share of them that nothing else hides.

@@ -1,9 +1,10 @@
 // Operators of Fettle's own, for ONNX's whose outputs' sizes depend on data: each has outputs as large as they can be,
-// and a count of what is used of them. The rest is zero. passes/lower_selections.h makes ONNX's operators of them.
+// and a count of what is used of them, which becomes a size (late_sizes.h). The rest is zero. ONNX's take the part.
 
 #include <fmt/format.h>
 
 #include "graph/ops/heap.h"
+#include "graph/passes/lowering.h"
 
 namespace fettle {
 namespace {
@@ -315,10 +316,79 @@ Tensors suppression(const Node& node, std::span<const te::Tensor> in) {
       tensor_name(node));
 }
 
-// NonZero, Compress, Unique, NonMaxSuppression: lower_selections makes them of these.
-Types selection_type(const Node& node) { return bad_types(node, "it was not lowered"); }
-constexpr OpDef selection(std::string_view name, InputCount inputs, int n_outputs = 1) {
-  return define(kOpaque, name, inputs, selection_type, nullptr, {.n_outputs = n_outputs});
+// --- ONNX's operators: everything at its largest, then the part that is meant
+
+using Values = Result<std::vector<Value*>>;
+
+/// A node whose last output counts what is used of the others along an axis.
+class Selected {
+ public:
+  Selected(passes::Lowering& g, std::string_view op, std::vector<Value*> inputs, Attrs attrs, size_t n_outputs,
+           int64_t axis)
+      : g_(g), all_(g.many(op, std::move(inputs), std::move(attrs), n_outputs)), axis_(axis) {
+    const Dim most = all_[0]->shape()[static_cast<size_t>(axis)];
+    count_ = g.sizes_of(all_.back(), 0, most.max()).front();
+  }
+
+  Value* all(size_t output) const { return all_[output]; }
+  Value* part(size_t output) const { return g_.slice(all_[output], axis_, 0, count_); }
+
+ private:
+  passes::Lowering& g_;
+  std::vector<Value*> all_;
+  int64_t axis_;
+  Dim count_;
+};
+
+Value* flat(passes::Lowering& g, Value* x) { return g.reshape(x, {element_count(x->shape())}); }
+// The axis; of a flat list, where the node has none.
+Result<int64_t> selected_axis(const Node& node) {
+  return axis_of(node, 0, node.attrs.has("axis") ? rank_of(node, 0) : 1);
+}
+
+// NonZero(x)  →  places, count = BoundedNonZero(x);  Slice(places) {axes=[1], ends=[count]}
+Value* places_of(passes::Lowering& g, Value* x) { return Selected(g, "BoundedNonZero", {x}, {}, 2, 1).part(0); }
+Values lower_non_zero(passes::Lowering& g, const Node& node) {
+  Value* x = node.inputs[0];
+  return std::vector{places_of(g, x->rank() == 0 ? flat(g, x) : x)};
+}
+
+// Compress(x, which) {axis}  →  Gather(x, the places of which) {axis}
+// What there is no condition for is not taken, nor a condition for which there is nothing.
+Values lower_compress(passes::Lowering& g, const Node& node) {
+  FETTLE_TRY_VOID(check_rank(node, 1, 1, 1));
+  FETTLE_TRY(const int64_t axis, selected_axis(node));
+  Value *x = node.attrs.has("axis") ? node.inputs[0] : flat(g, node.inputs[0]), *which = node.inputs[1];
+  const Dim& extent = x->shape()[static_cast<size_t>(axis)];
+  if ((which->shape()[0] - extent).max() > 0) which = g.slice(which, 0, 0, extent);
+  Value* places = g("Squeeze", {places_of(g, which)}, {{{"axes", std::vector<int64_t>{0}}}});
+  return std::vector{g("Gather", {x, places}, {{{"axis", axis}}})};
+}
+
+// Unique(x) {axis, sorted}  →  first, inverse, counts, count = BoundedUnique(rows of x);  Gather(x, part of first)
+Values lower_unique(passes::Lowering& g, const Node& node) {
+  FETTLE_TRY(const int64_t axis, selected_axis(node));
+  Value *x = node.inputs[0], *rows = nullptr;
+  if (!node.attrs.has("axis")) {
+    x = flat(g, x);
+    rows = g.unsqueeze(x, {1});
+  } else {
+    std::vector<int64_t> perm = first_numbers(x->shape().size());
+    std::rotate(perm.begin(), perm.begin() + axis, perm.begin() + axis + 1);
+    rows = g("Flatten", {axis == 0 ? x : g.transpose(x, std::move(perm))}, {{{"axis", int64_t{1}}}});
+  }
+  if (x->dtype() == kBool) rows = g.cast(rows, kU8);  // which has an order
+  const Selected rows_that_differ(g, "BoundedUnique", {rows}, {{{"sorted", node.attrs.get_int("sorted", 1)}}}, 4, 0);
+  Value* first = rows_that_differ.part(0);
+  return std::vector{g("Gather", {x, first}, {{{"axis", axis}}}), first, rows_that_differ.all(1),
+                     rows_that_differ.part(2)};
+}
+
+// NonMaxSuppression(…)  →  selected, count = BoundedNonMaxSuppression(…);  Slice(selected)
+Values lower_suppression(passes::Lowering& g, const Node& node) {
+  Attrs attrs;
+  attrs.set("center_point_box", node.attrs.get_int("center_point_box", 0));
+  return std::vector{Selected(g, "BoundedNonMaxSuppression", node.inputs, std::move(attrs), 2, 0).part(0)};
 }
 
 // Strings are in order as texts.
@@ -328,10 +398,10 @@ constexpr HostRule unique_strings_rule{
     .function = "fettle_host_string_unique", .applies = is_of_strings, .numbers = unique_numbers};
 
 constexpr OpDef defs[] = {
-    selection("NonZero", 1),
-    selection("Compress", 2),
-    selection("Unique", 1, -1),
-    selection("NonMaxSuppression", {2, 5}),
+    passes::composite<lower_non_zero>("NonZero", 1),
+    passes::composite<lower_compress>("Compress", 2),
+    passes::composite<lower_unique>("Unique", 1, -1),
+    passes::composite<lower_suppression>("NonMaxSuppression", {2, 5}),
     define(kOpaque, "BoundedNonZero", 1, non_zero_type, non_zero, {.n_outputs = 2}),
     define(kOpaque, "BoundedUnique", 1, unique_type, unique, {.n_outputs = 4, .host = &unique_strings_rule}),
     define(kOpaque, "BoundedNonMaxSuppression", {2, 5}, suppression_type, suppression, {.n_outputs = 2}),

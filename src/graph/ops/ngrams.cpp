@@ -106,7 +106,7 @@ Result<std::vector<Value*>> tf_idf(Lowering& g, const Node& node) {
     Value* sum = nullptr;
     for (int64_t distance = 1; distance <= (grams.length == 1 ? 1 : most_skipped + 1); ++distance) {
       Value* own = occurrences(g, x, grams, distance);
-      if (!own) break;
+      if (!own || !g.status()) break;
       sum = sum ? g("Add", {sum, own}) : own;
     }
     if (!sum) continue;

@@ -45,6 +45,11 @@ bool can_fold(const Node& node, int64_t max_bytes) {
   return out_bytes <= std::max(in_bytes, max_bytes);
 }
 
+bool folds_at_once(const Node& node) {
+  constexpr int64_t kSmallBytes = 4096;
+  return can_fold(node, node.inputs.empty() ? 0 : kSmallBytes) && bytes_of(node.outputs) <= kSmallBytes;
+}
+
 Result<bool> fold_node(Graph& graph, Node* node, const PassContext& context) {
   std::vector<ConstantTensor> inputs;
   for (const Value* input : node->inputs)

@@ -10,7 +10,6 @@
 #include "graph/ops/sequence.h"
 #include "graph/passes/fold_node.h"
 #include "graph/passes/lower_scan.h"
-#include "graph/passes/lower_selections.h"
 #include "graph/passes/node_builder.h"
 #include "graph/passes/passes.h"
 
@@ -462,7 +461,6 @@ Result<> infer_graph(Graph& graph, const PassContext& context) {
 }
 
 Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
-  constexpr int64_t kSmallBytes = 4096;
   define_params(graph, *node);
   if (node->op->lower) {
     FETTLE_TRY(const std::vector<Node*> added, node->op->lower(graph, node));
@@ -471,11 +469,6 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
   if (node->op->lower_by_data) {
     FETTLE_TRY(const auto added, node->op->lower_by_data(graph, node));
     if (added) return infer_nodes(graph, *added, context);
-  }
-  if (is_selection(*node)) {
-    const auto infer = [&](Node* n) { return infer_node(graph, n, context); };
-    FETTLE_TRY(const std::vector<Node*> rest, lower_selection(graph, node, infer));
-    return infer_nodes(graph, rest, context);
   }
   if (!node->bodies.empty()) {
     if (is_branch(*node))
@@ -532,13 +525,9 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
     }
     output->content = std::move(content);
   }
-  if (can_fold(*node, 0) || (!node->inputs.empty() && can_fold(*node, kSmallBytes))) {
-    int64_t bytes = 0;
-    for (const Value* output : node->outputs) bytes += checked_bytes(output->dtype(), output->extents()).value();
-    if (bytes <= kSmallBytes) {
-      FETTLE_TRY(const bool folded, fold_node(graph, node, context));
-      if (folded) return {};
-    }
+  if (folds_at_once(*node)) {
+    FETTLE_TRY(const bool folded, fold_node(graph, node, context));
+    if (folded) return {};
   }
   settle_params(graph, node);
   return {};

@@ -12,6 +12,8 @@
 namespace fettle::passes {
 
 std::vector<Value*> Lowering::many(std::string_view op, std::vector<Value*> inputs, Attrs attrs, size_t n_outputs) {
+  if (status_ && added().size() >= kMostNodes)
+    status_ = fail(ErrorCode::E608, fmt::format("the operator stands for more than {} nodes", kMostNodes), node_.name);
   if (!status_) return std::vector<Value*>(n_outputs, &nothing_);
   while (!inputs.empty() && !inputs.back()) inputs.pop_back();
   Node* node = nodes_.add(op, short_name(*find_op(op)), std::move(inputs), std::move(attrs), n_outputs);
@@ -54,10 +56,11 @@ Value* Lowering::reduce(std::string_view op, Value* x, std::vector<int64_t> axes
 
 std::vector<Dim> Lowering::sizes_of(Value* value, int64_t min, int64_t max) {
   if (!status_) return {min};
-  // What a host function makes of constants is known before the node is folded.
+  // What is made of constants is known before the node is folded.
   const Node& maker = *value->producer;
   const auto is_constant = [](const Value* input) { return !input || input->is_constant(); };
-  if (!ops::content_of(*value) && is_host(maker) && std::ranges::all_of(maker.inputs, is_constant)) {
+  if (!ops::content_of(*value) &&
+      (folds_at_once(maker) || (is_host(maker) && std::ranges::all_of(maker.inputs, is_constant)))) {
     std::vector<ConstantTensor> inputs;
     for (const Value* input : maker.inputs)
       if (input) inputs.push_back(*input->constant);

@@ -63,6 +63,8 @@ class Lowering {
 
  private:
   static constexpr size_t kMostDims = 64;
+  /// A few numbers in a file must not become a graph without end.
+  static constexpr size_t kMostNodes = 20'000;
 
   const Node& node_;
   NodeBuilder nodes_;

@@ -76,7 +76,11 @@ ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes, const std::string& 
   const auto ends_of = [&](const std::vector<size_t>& some) {
     std::vector<Dim> found;
     for (size_t a = 0; a < some.size(); ++a) {
-      const auto is_above = [&](size_t other) { return live_together(lifetimes[other], lifetimes[some[a]]); };
+      // What takes no bytes may lie where another begins.
+      const auto is_above = [&](size_t other) {
+        return live_together(lifetimes[other], lifetimes[some[a]]) &&
+               (!plan.offsets[other].is_number() || offsets[other] >= offsets[some[a]] + sizes[some[a]]);
+      };
       if (std::none_of(some.begin() + static_cast<std::ptrdiff_t>(a) + 1, some.end(), is_above))
         found.push_back(ends[some[a]]);
     }

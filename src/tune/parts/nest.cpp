@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "cost/predict/machine_costs.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
@@ -229,8 +230,10 @@ double steps_ns(const Making& m, const BlockNode& block, int64_t lanes) {
         operations += e.kind() == ExprKind::kBinary || e.kind() == ExprKind::kSelect ? 1 : 0;
         return true;
       });
-  return points / static_cast<double>(lanes) *
-         (operations * preferences::kMultiplyAddNs + preferences::kCallNs * static_cast<double>(calls_of(block)));
+  const double vectors = points / static_cast<double>(lanes);
+  return rough_ns(
+      {.multiply_adds = vectors * operations, .function_calls = vectors * static_cast<double>(calls_of(block))},
+      describe_costs(m.target));
 }
 
 // Lanes are elements, and a few vectors of them go through all steps together: their states stay in registers, and no

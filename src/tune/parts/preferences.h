@@ -8,15 +8,6 @@
 
 namespace fettle::preferences {
 
-// --- time that one thread takes (tune/parts/threads.h)
-
-/// Of an instruction that multiplies and adds a vector, ns.
-inline constexpr double kMultiplyAddNs = 0.3;
-/// Of a vector that is moved, or added up, ns.
-inline constexpr double kMoveNs = 0.5;
-/// Of a call of a function (exp, tanh, …) for a vector, ns.
-inline constexpr double kCallNs = 4;
-
 // --- threads: what one of them takes less for stays with it, ns. Two threads that wait for work gain from half a
 // microsecond on.
 

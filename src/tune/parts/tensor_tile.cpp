@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 
+#include "cost/predict/machine_costs.h"
 #include "schedule/primitives.h"
 #include "target/caches.h"
 #include "tune/parts/inline.h"
@@ -260,7 +261,8 @@ Result<> TensorTiling::tile_loops() {
   made.insert(made.end(), {name, name + "_init"});
   const int64_t instructions = structure.points() / (product.lanes * product.steps);
   FETTLE_TRY(const bool dealt_out,
-             worth_threads(s, decider, threads, preferences::kMultiplyAddNs * static_cast<double>(instructions)));
+             worth_threads(s, decider, threads,
+                           rough_ns({.multiply_adds = static_cast<double>(instructions)}, describe_costs(target))));
   if (dealt_out) FETTLE_TRY_VOID(parallelize(s, outer, {.threads = threads}));
 
   // What comes from beyond L2 is asked for while the panel before is at work.

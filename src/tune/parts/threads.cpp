@@ -1,5 +1,6 @@
 #include "tune/parts/threads.h"
 
+#include "cost/predict/machine_costs.h"
 #include "ir/visit.h"
 #include "schedule/primitives.h"
 #include "tune/parts/extent.h"
@@ -65,8 +66,9 @@ std::pair<size_t, size_t> best_group(const std::vector<Outer>& loops, int64_t th
 double alone_ns(const Target& target, const BlockStructure& block, int64_t calls) {
   const double vectors =
       static_cast<double>(block.points()) / static_cast<double>(lanes_of(target, block.store.buffer->dtype));
-  if (block.multiplies_two_loads) return preferences::kMultiplyAddNs * vectors;
-  return vectors * (preferences::kMoveNs + preferences::kCallNs * static_cast<double>(calls));
+  const MachineCosts costs = describe_costs(target);
+  if (block.multiplies_two_loads) return rough_ns({.multiply_adds = vectors}, costs);
+  return rough_ns({.moves = vectors, .function_calls = vectors * static_cast<double>(calls)}, costs);
 }
 
 int64_t calls_of(const BlockNode& block) {

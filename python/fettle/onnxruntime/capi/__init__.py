@@ -1,0 +1,1 @@
+"""ONNX Runtime's modules by the names that they have there."""
