@@ -105,7 +105,7 @@ Event.__doc__ = """What has happened: the task that is worked on, how often it w
 together the trials, those that failed, the model's seconds untuned and with the best (tasks that were measured), the
 seconds since the beginning, and those that are left (-1: no limit)."""
 
-Task = collections.namedtuple("Task", "label calls trials untuned_s best_s")
+Task = collections.namedtuple("Task", "label trials untuned_s best_s")
 
 
 class Tuning:
@@ -199,10 +199,10 @@ class ModelReport(collections.namedtuple(
 
     def _repr_html_(self):
         from .display import table
-        rows = [(task.label, f"{task.calls:.0f}", task.trials, _time_text(task.untuned_s), _time_text(task.best_s))
+        rows = [(task.label, task.trials, _time_text(task.untuned_s), _time_text(task.best_s))
                 for task in self.tasks]  # fmt: skip
         title = f"{self.trials} trials in {self.seconds:.0f} s: {self.tuned_ms:.3f} ms, untuned {self.untuned_ms:.3f} ms"
-        return table(title, ("task", "calls", "trials", "untuned", "best"), rows)
+        return table(title, ("task", "trials", "untuned", "best"), rows)
 
 
 def _path(database):

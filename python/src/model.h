@@ -65,6 +65,8 @@ class Caller {
   class Views;
   void take_inputs(std::span<PyObject* const> values);
   void take_input(size_t i, PyObject* value);
+  /// Of numpy's arrays that lie right; `how`: flags of the buffer protocol. False: of others.
+  bool take_buffer(PyObject* value, int how, FettleTensor& tensor, std::vector<int64_t>& strides);
   /// Fills in what the array is, which stays until let_go. name: of errors.
   void take_array(PyObject* value, nb::handle name, FettleTensor& tensor, std::vector<int64_t>& strides);
   void prepare_outputs(nb::handle out);

@@ -10,6 +10,7 @@
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
@@ -116,7 +117,7 @@ nb::dict result_of(const TuneModelResult& result) {
   nb::dict made;
   nb::list tasks;
   for (const TaskReport& task : result.report.tasks)
-    tasks.append(nb::make_tuple(task.label, task.weight, task.trials, task.default_s, task.best_s));
+    tasks.append(nb::make_tuple(task.label, task.trials, task.default_s, task.best_s));
   made["tasks"] = tasks;
   made["trials"] = result.report.trials;
   made["measured"] = result.report.measured;

@@ -240,7 +240,8 @@ class Calls(unittest.TestCase):
         out = numpy.empty(3, ml_dtypes.bfloat16)
         self.assertIs(model(given, out=out), out)
         self.assertEqual(out.tolist(), [-1, 2, -3])
-        self.refused("E705", "of another type", model, given, out=numpy.empty(3, numpy.uint16))
+        self.refused("E705", "the array that is given is u16[3]", model, given, out=numpy.empty(3, numpy.uint16))
+        self.refused("E705", "of another type", model, given, out=numpy.empty(3, ml_dtypes.float8_e5m2))
 
     def test_sizes_that_a_run_tells(self):
         g = fettle.Graph()
