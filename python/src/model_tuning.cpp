@@ -20,6 +20,7 @@
 #include "driver/tune.h"
 #include "model_options.h"
 #include "model_source.h"
+#include "worker.h"
 
 namespace fettle::python {
 namespace {
@@ -160,6 +161,7 @@ void bind_model_tuning(nb::module_& m) {
         job.options.seed = seed;
         job.options.max_error_bound = max_error;
         job.options.name = model_name(source.source);
+        job.options.worker_path = worker_path();
         return std::make_unique<PyModelTuning>(PyModelTuning{std::make_unique<ModelTuning>(std::move(job))});
       },
       nb::arg("source"), nb::arg("shapes"), nb::arg("sizes"), nb::arg("database"), nb::arg("threads"),

@@ -17,7 +17,8 @@ uint64_t mixed(uint64_t a, uint64_t b) {
 Digest digest_large(std::span<const std::byte> bytes) {
   constexpr std::array<uint64_t, 4> kKeys = {0xa0761d6478bd642fULL, 0xe7037ed1a0b428dbULL, 0x8ebc6af09c88c6e3ULL,
                                              0x589965cc75374cc3ULL};
-  std::array<uint64_t, 4> lanes = kKeys;
+  // Others than the keys, so that the two words of a product are not alike.
+  std::array<uint64_t, 4> lanes = {kKeys[3], kKeys[0], kKeys[1], kKeys[2]};
   const std::byte* at = bytes.data();
   size_t left = bytes.size();
   std::array<uint64_t, 8> words{};
