@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-candidates bench-core bench-cuda bench-import bench-learning bench-robust bench-model bench-numerics bench-operators bench-python bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads check-hostile conformance docs fuzz fuzz-models fuzz-parsers format lint site clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-candidates bench-core bench-cuda bench-import bench-learning bench-robust bench-model bench-numerics bench-operators bench-python bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads check-hostile check-wheel conformance docs fuzz fuzz-models fuzz-parsers format lint sdist wheel site clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -125,11 +125,33 @@ lint: ## Check format, includes, duplicates, and what clang-tidy has to say of e
 	@cmake --build build/debug -j $(JOBS) --target fettle_onnx_proto fettle_devices_proto
 	@run-clang-tidy-19 -quiet -p build/debug -j $(JOBS) -extra-arg=-Wno-unknown-warning-option -extra-arg=-Wno-ignored-gch '/(src|tests|benchmarks)/.*\.cpp$$'
 
+wheel: ## The Python package with the command, to be installed without anything else: dist/fettle-….whl (docs/install.md)
+	@scripts/setup.sh --wheel
+	@scripts/make_wheel.sh
+
+sdist: ## The source distribution: dist/fettle-….tar.gz
+	@scripts/setup.sh --wheel
+	@scripts/make_wheel.sh --sdist
+
+check-wheel: fetch ## Install the wheel in an empty root without a network; compile, tune and run there (tests/wheel)
+	@tests/wheel/check_wheel.sh
+
 clean: ## Delete what was compiled; keep the Python environment and models
 	@test ! -e $(BUILD)/build.ninja || cmake --build $(BUILD) --target clean
 
-distclean: ## Delete everything that is not source
-	@rm -rf build demo
+distwheel: ## The Python package with the command, to be installed without anything else: dist/fettle-….whl (docs/install.md)
+	@scripts/setup.sh --wheel
+	@scripts/make_wheel.sh
+
+sdist: ## The source distribution: dist/fettle-….tar.gz
+	@scripts/setup.sh --wheel
+	@scripts/make_wheel.sh --sdist
+
+check-wheel: fetch ## Install the wheel in an empty root without a network; compile, tune and run there (tests/wheel)
+	@tests/wheel/check_wheel.sh
+
+clean: ## Delete everything that is not source
+	@rm -rf build build-wheel demo dist
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -2,18 +2,19 @@
 # Installs what Fettle is built with: Debian packages (root, or sudo) and a Python environment in build/python.
 # Quiet, and free when nothing is missing. `setup.sh --dev` adds the tools of `make format` and `make lint`,
 # `setup.sh --test` the browser and the emulator of `make test`. `setup.sh --tvm` makes build/python-tvm, for
-# benchmarks/peers/tvm_metaschedule.py alone.
+# benchmarks/peers/tvm_metaschedule.py alone, and `setup.sh --wheel` build/python-wheel, for `make wheel`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 lists=(scripts/packages-debian.txt)
-tvm=
+further=()
 for argument in "$@"; do
   case "$argument" in
     --dev) lists+=(scripts/packages-debian-dev.txt) ;;
     --test) lists+=(scripts/packages-debian-test.txt) ;;
-    --tvm) tvm=yes ;;
-    *) echo "usage: scripts/setup.sh [--dev] [--test] [--tvm]" >&2; exit 2 ;;
+    --tvm) further+=(tvm) ;;
+    --wheel) further+=(wheel) ;;
+    *) echo "usage: scripts/setup.sh [--dev] [--test] [--tvm] [--wheel]" >&2; exit 2 ;;
   esac
 done
 
@@ -97,4 +98,4 @@ python_environment() {
 }
 
 python_environment build/python scripts/requirements.txt
-if [ "$tvm" ]; then python_environment build/python-tvm scripts/requirements-tvm.txt; fi
+for name in "${further[@]}"; do python_environment "build/python-$name" "scripts/requirements-$name.txt"; done

@@ -386,6 +386,12 @@ class Runs(Both):
         thread.join()
         self.same(made[0], of(BOTH[0], affine()).run(None, {"x": X}))
 
+    def test_sessions_that_threads_make_at_once(self):
+        wanted = of(BOTH[0], affine()).run(None, {"x": X})
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            for made in pool.map(lambda _: of(fettle.onnxruntime, affine()).run(None, {"x": X}), range(12)):
+                self.same(made, wanted)
+
     def test_options_of_a_run(self):
         sessions = {runtime: of(runtime, affine()) for runtime in BOTH}
         self.alike(lambda runtime: sessions[runtime].run(None, {"x": X}, runtime.RunOptions()))

@@ -45,6 +45,7 @@ Command add_report_command(App& app);
 Command add_doctor_command(App& app);
 Command add_explain_command(App& app);
 Command add_puzzle_command(App& app);
+Command add_top_command(App& app);
 Command add_completion_command(App& app);
 Command add_tracker_command(App& app);
 Command add_device_command(App& app);

@@ -1,8 +1,8 @@
 #include "codegen/object_cache.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <link.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,7 +10,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <span>
+#include <string_view>
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "base/output_file.h"
 
@@ -26,6 +29,35 @@ struct Header {
   uint64_t size_bytes;
   uint64_t digest_high, digest_low;
 };
+
+/// Whether a program or library that is loaded is the one that this code belongs to.
+bool holds_this_code(const dl_phdr_info& info) {
+  const auto here = reinterpret_cast<uintptr_t>(&holds_this_code) - info.dlpi_addr;
+  return std::any_of(info.dlpi_phdr, info.dlpi_phdr + info.dlpi_phnum, [&](const ElfW(Phdr) & part) {
+    return part.p_type == PT_LOAD && here >= part.p_vaddr && here - part.p_vaddr < part.p_memsz;
+  });
+}
+
+/// The build ID that the linker has noted in it, in hexadecimal digits; empty: none.
+std::string build_id(const dl_phdr_info& info) {
+  const auto padded = [](size_t bytes) { return (bytes + 3) & ~size_t{3}; };
+  for (const ElfW(Phdr) & part : std::span(info.dlpi_phdr, info.dlpi_phnum)) {
+    if (part.p_type != PT_NOTE) continue;
+    const char* at = reinterpret_cast<const char*>(info.dlpi_addr + part.p_vaddr);
+    for (const char* end = at + part.p_memsz; at + sizeof(ElfW(Nhdr)) <= end;) {
+      ElfW(Nhdr) note;
+      std::memcpy(&note, at, sizeof note);
+      const char* name = at + sizeof note;
+      const char* id = name + padded(note.n_namesz);
+      if (note.n_type == NT_GNU_BUILD_ID && std::string_view(name, note.n_namesz) == std::string_view("GNU", 4)) {
+        const std::span bytes(reinterpret_cast<const uint8_t*>(id), note.n_descsz);
+        return fmt::format("{:02x}", fmt::join(bytes, ""));
+      }
+      at = id + padded(note.n_descsz);
+    }
+  }
+  return {};
+}
 
 Digest digest_of(const std::vector<uint8_t>& bytes) {
   return digest_bytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
@@ -123,13 +155,14 @@ ObjectBytes ObjectCache::put(const std::string& key, std::vector<uint8_t> object
 }
 
 std::string program_identity() {
-  // The file that this code lies in: a program, or a library that one has loaded.
-  Dl_info here{};
-  struct stat info{};
-  if (::dladdr(reinterpret_cast<const void*>(&program_identity), &here) == 0 || here.dli_fname == nullptr ||
-      ::stat(std::strchr(here.dli_fname, '/') ? here.dli_fname : "/proc/self/exe", &info) != 0)
-    return "unknown";
-  return fmt::format("{}-{}-{}", info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+  std::string id;
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* found) {
+        return holds_this_code(*info) ? (*static_cast<std::string*>(found) = build_id(*info), 1) : 0;
+      },
+      &id);
+  FETTLE_CHECK(!id.empty());  // cmake/settings.cmake asks the linker for it
+  return id;
 }
 
 std::filesystem::path default_cache_folder() {

@@ -42,8 +42,8 @@ class ObjectCache {
   bool pruned_ = false;
 };
 
-/// What tells this very program, or library, from another build of it: caches of machine code that outlive a process
-/// are keyed by it.
+/// What tells this very code generator from another build of it: the build ID of the program or shared library that
+/// holds it. Caches of machine code that outlive a process are keyed by it.
 std::string program_identity();
 
 /// $FETTLE_CACHE, unless it is "off", $XDG_CACHE_HOME/fettle, or ~/.cache/fettle; empty where none is set.

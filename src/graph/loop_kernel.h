@@ -12,6 +12,8 @@ namespace fettle {
 
 /// Of a Loop whose iterations are steps of one kernel: how many there are, a list of one dim. See passes::fuse_loops.
 inline constexpr std::string_view kStepsKey = "steps";
+/// Of a Loop that folds elements into what it carries: worth a kernel however much that is, for it stays in registers.
+inline constexpr std::string_view kFoldKey = "fold";
 bool is_loop_kernel(const Node& node);
 
 /// The loop's outputs over its inputs, one a node input, undefined where that is null: OpDef::compute of a Loop.

@@ -121,6 +121,7 @@ TEST_F(Json, OfCommandsOnAModel) {
 TEST_F(Json, OfCommandsOnRecords) {
   expect_documented("tune",
                     {"tune", path("model.onnx"), "--db", path("records.db"), "--trials", "4", "--threads", "1"});
+  expect_documented("top", {"top", "--db", path("records.db"), "--once"});
   expect_documented("db ls", {"db", "ls", path("records.db")});
   expect_documented("db show", {"db", "show", path("records.db")});
   expect_documented("db export", {"db", "export", path("records.db"), path("records.jsonl")});

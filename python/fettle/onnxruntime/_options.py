@@ -1,10 +1,12 @@
 """Options of sessions and of runs, and the enumerations and descriptions that go with them."""
 
+import contextlib
 import enum
 import operator
 import threading
 import time
 
+from ..errors import Error
 from ._errors import Fail, NotImplemented, made
 
 
@@ -248,16 +250,24 @@ class RunOptions:
                     context.cancel()
             time.sleep(0.001)
 
-    def _begin(self, context):
-        """From now on `terminate` ends what runs in the context. False: it was set before."""
+    @contextlib.contextmanager
+    def _ends(self, context):
+        """Within, `terminate` ends what runs in the context. Fail where it does, or was set before."""
         with self._lock:
-            if not self._terminate:
-                self._running.append(context)
-            return not self._terminate
+            if self._terminate:
+                raise _terminated()
+            self._running.append(context)
+        try:
+            yield
+        except Error as error:
+            raise _terminated() if self._terminate else error
+        finally:
+            with self._lock:
+                self._running.remove(context)
 
-    def _end(self, context):
-        with self._lock:
-            self._running.remove(context)
+
+def _terminated():
+    return made(Fail, "Exiting due to terminate flag being set to true.")
 
 
 class NodeArg:

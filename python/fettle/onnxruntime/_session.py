@@ -1,5 +1,6 @@
 """Sessions: a model that runs."""
 
+import contextlib
 import os
 import threading
 import time
@@ -284,8 +285,8 @@ class InferenceSession:
 
     def run(self, output_names, input_feed, run_options=None):
         """Arrays, lists, dicts and None, in the order of output_names, or of the model's outputs."""
-        if run_options is None and self._quick is not None:
-            results = self._run_quickly(input_feed)
+        if self._quick is not None:
+            results = self._run_quickly(input_feed, run_options)
             if results is not None:
                 return results if not output_names else [results[i] for i in self._positions(output_names)]
         self._feeds.require(input_feed)
@@ -293,12 +294,17 @@ class InferenceSession:
         results = self._results(input_feed, run_options)
         return [results[i] for i in chosen]
 
-    def _run_quickly(self, input_feed):
-        """All outputs of arrays that lie as the model takes them. None: they are given otherwise, or wrong."""
+    def _run_quickly(self, input_feed, run_options):
+        """All outputs of arrays that lie as the model takes them. None: they are given otherwise, or wrong, or it fails."""
         try:
             if len(input_feed) != len(self._quick_names):
                 return None
-            results = self._quick(*[input_feed[name] for name in self._quick_names])
+            arrays = [input_feed[name] for name in self._quick_names]
+            if run_options is None:
+                results = self._quick(*arrays)
+            else:
+                with self._forms.context(self._quick) as context, run_options._ends(context):
+                    results = context(*arrays)
         except Exception:
             return None
         return list(results) if isinstance(results, tuple) else [results]
@@ -392,18 +398,11 @@ class InferenceSession:
 
 def _run_in(context, given, run_options, profile):
     """A run that `run_options.terminate = True` ends, and whose kernels are recorded."""
-    if run_options is not None and not run_options._begin(context):
-        raise made(Fail, "Exiting due to terminate flag being set to true.")
     if profile:
         profile.begin(context)
     try:
-        return context.run(**given)
-    except Error as error:
-        if run_options is not None and run_options.terminate:
-            raise made(Fail, "Exiting due to terminate flag being set to true.") from error
-        raise
+        with run_options._ends(context) if run_options is not None else contextlib.nullcontext():
+            return context.run(**given)
     finally:
-        if run_options is not None:
-            run_options._end(context)
         if profile:
             profile.end(context)

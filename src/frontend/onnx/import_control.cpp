@@ -1,4 +1,4 @@
-// If, Loop and Scan: nodes with bodies.
+// Nodes with bodies: If, Loop, Scan, and operators that take graphs.
 
 #include <fmt/format.h>
 
@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "frontend/onnx/importer.h"
+#include "graph/ops/bodies.h"
 #include "graph/ops/sequence.h"
 #include "graph/passes/node_builder.h"
 
@@ -178,7 +179,8 @@ Result<Attrs> Importer::read_scan(const NodeProto& node, const std::vector<Value
   if (std::ranges::count(inputs, nullptr) > 0) return fail(ErrorCode::E606, "Scan lacks an input");
   FETTLE_TRY_VOID(read_body(node, "body", body, std::vector<StructureKind>(inputs.size())));
   for (size_t i = 0; i < body.results.size(); ++i) FETTLE_TRY_VOID(return_from(body, i, {}));
-  FETTLE_TRY(Attrs attrs, read_attributes(node, {"body"}));
+  constexpr std::string_view graphs[] = {"body"};
+  FETTLE_TRY(Attrs attrs, read_attributes(node, graphs));
   const int64_t n_scanned = attrs.get_int("num_scan_inputs", 0), n_inputs = static_cast<int64_t>(inputs.size());
   if (n_scanned < 1 || n_scanned > n_inputs) return fail(ErrorCode::E606, "num_scan_inputs does not fit");
   if (node.output_size() > static_cast<int>(body.results.size()))
@@ -216,22 +218,23 @@ Result<> Importer::add_batched_scan(const NodeProto& node) {
 }
 
 // The bodies are those of the graphs that it has, called as their attributes.
-Result<> Importer::add_flex_attention(const NodeProto& node) {
+Result<> Importer::add_with_bodies(const NodeProto& node) {
+  const OpDef* op = find_op(op_label(node));
   FETTLE_TRY(std::vector<Value*> inputs, find_inputs(node));
-  constexpr size_t kInputs = 3;
-  if (inputs.size() != kInputs || std::ranges::count(inputs, nullptr) > 0)
-    return fail(ErrorCode::E606, "FlexAttention has three inputs");
-  FETTLE_TRY(Attrs attrs, read_attributes(node, {"score_mod", "prob_mod"}));
+  while (!inputs.empty() && !inputs.back()) inputs.pop_back();
+  if (std::ranges::count(inputs, nullptr) > 0 || std::ssize(inputs) < op->min_inputs)
+    return fail(ErrorCode::E606, fmt::format("{} has {} inputs, all of which it needs", op->name, inputs.size()));
+  FETTLE_TRY(Attrs attrs, read_attributes(node, ops::body_names(op->name)));
   std::vector<Scope> bodies;
-  for (const char* name : {"score_mod", "prob_mod"}) {
-    if (std::ranges::find(node.attribute(), name, &AttributeProto::name) == node.attribute().end()) continue;
+  for (const std::string_view name : ops::body_names(op->name)) {
+    const auto found = std::ranges::find(node.attribute(), name, &AttributeProto::name);
+    if (found == node.attribute().end()) continue;
     Scope& body = bodies.emplace_back();
-    FETTLE_TRY_VOID(read_body(node, name, body, std::vector<StructureKind>(1)));
-    if (body.results.size() != 1) return fail(ErrorCode::E605, fmt::format("{} does not return one tensor", name));
-    FETTLE_TRY_VOID(return_from(body, 0, {}));
+    const auto n_inputs = static_cast<size_t>(found->g().input_size());
+    FETTLE_TRY_VOID(read_body(node, name, body, std::vector<StructureKind>(n_inputs)));
+    for (size_t i = 0; i < body.results.size(); ++i) FETTLE_TRY_VOID(return_from(body, i, {}));
   }
-  return finish(node, add_control(find_op(op_label(node)), node, std::move(inputs), std::move(attrs), bodies,
-                                  output_names(node)));
+  return finish(node, add_control(op, node, std::move(inputs), std::move(attrs), bodies, output_names(node)));
 }
 
 }  // namespace fettle::onnx_reader

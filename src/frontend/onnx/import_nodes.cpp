@@ -7,6 +7,7 @@
 
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/normalize.h"
+#include "graph/ops/bodies.h"
 #include "graph/strings.h"
 
 namespace fettle::onnx_reader {
@@ -42,13 +43,13 @@ Result<> Importer::add_nodes(const Nodes& nodes) {
   for (const NodeProto& node : nodes) {
     const std::string op = op_label(node);
     const FunctionProto* function = function_of(node);
-    auto added = function                                ? add_call(*function, node)
-                 : op == "Constant"                      ? add_constant(node)
-                 : op == "If"                            ? add_branch(node)
-                 : op == "Loop"                          ? add_loop(node)
-                 : op == "Scan"                          ? add_scan(node)
-                 : op == "ai.onnx.preview.FlexAttention" ? add_flex_attention(node)
-                                                         : add_node(node);
+    auto added = function                       ? add_call(*function, node)
+                 : op == "Constant"             ? add_constant(node)
+                 : op == "If"                   ? add_branch(node)
+                 : op == "Loop"                 ? add_loop(node)
+                 : op == "Scan"                 ? add_scan(node)
+                 : !ops::body_names(op).empty() ? add_with_bodies(node)
+                                                : add_node(node);
     if (!added) {
       if (added.error().where.empty()) added.error().where = label_of(node);
       return added;
@@ -175,7 +176,7 @@ Result<AttrValue> Importer::read_attribute(const NodeProto& node, const NamedAtt
   }
 }
 
-Result<Attrs> Importer::read_attributes(const NodeProto& node, std::initializer_list<std::string_view> graphs) {
+Result<Attrs> Importer::read_attributes(const NodeProto& node, std::span<const std::string_view> graphs) {
   Attrs attrs;
   FETTLE_TRY(const std::vector<NamedAttribute> attributes, attributes_of(node));
   for (const NamedAttribute& a : attributes) {

@@ -753,6 +753,50 @@ TEST_F(OnnxImport, AttributesOfKindsThatAnOperatorDoesNotTake) {
       << graph.error().to_string();
 }
 
+// A graph that an operator takes is its body, called as the attribute; it reads the graph around.
+TEST_F(OnnxImport, GraphsOfOperators) {
+  input("x", {2, 3});
+  input("k", {});
+  auto* n = node("Reduce", {"x", "x0"}, {"y"});
+  n->set_domain("fettle");
+  output("y");
+  auto* first = model_.mutable_graph()->add_initializer();
+  first->set_name("x0");
+  first->set_data_type(onnx::TensorProto::FLOAT);
+  first->add_float_data(10);
+  auto* axes = n->add_attribute();
+  axes->set_name("axes");
+  axes->set_type(onnx::AttributeProto::INTS);
+  axes->add_ints(0);
+  auto* a = n->add_attribute();
+  a->set_name("body");
+  a->set_type(onnx::AttributeProto::GRAPH);
+  auto* body = a->mutable_g();
+  body->set_name("anything");
+  body->add_input()->set_name("s");
+  body->add_input()->set_name("e");
+  auto* sum = body->add_node();
+  sum->set_op_type("Add");
+  sum->add_input("s");
+  sum->add_input("e");
+  sum->add_output("t");
+  auto* last = body->add_node();
+  last->set_op_type("Sub");
+  last->add_input("t");
+  last->add_input("k");
+  last->add_output("r");
+  body->add_output()->set_name("r");
+  model_.mutable_graph()->mutable_output(0)->clear_type();
+  auto graph = import();
+  ASSERT_TRUE(graph) << graph.error().to_string();
+  ASSERT_EQ(graph->nodes().size(), 1u);
+  ASSERT_EQ(graph->nodes()[0]->bodies.size(), 1u);
+  EXPECT_EQ(graph->nodes()[0]->bodies[0]->name(), "body");
+  EXPECT_EQ(graph->nodes()[0]->inputs.size(), 3u);
+  const auto done = optimize(*graph);
+  ASSERT_TRUE(done) << done.error().to_string();
+}
+
 // --- opsets before 7
 
 class EarlyOpsets : public OnnxImport {

@@ -115,7 +115,7 @@ class Importer {
   Result<std::vector<NamedAttribute>> attributes_of(const NodeProto& node) const;
   Result<AttrValue> read_attribute(const NodeProto& node, const NamedAttribute& attribute);
   /// All of them, but for graphs of these names.
-  Result<Attrs> read_attributes(const NodeProto& node, std::initializer_list<std::string_view> graphs = {});
+  Result<Attrs> read_attributes(const NodeProto& node, std::span<const std::string_view> graphs = {});
   Result<std::vector<Value*>> find_inputs(const NodeProto& node);
   /// A node of the graph, for one of the model. E606 where inputs are missing or too many.
   Result<Node*> add_operator(const NodeProto& proto, const OpDef* op, const std::string& name,
@@ -165,7 +165,8 @@ class Importer {
   Result<Attrs> read_scan(const NodeProto& node, const std::vector<Value*>& inputs, Scope& body);
   /// A Scan of opset 8, of batches: a Loop over these, of Scans.
   Result<> add_batched_scan(const NodeProto& node);
-  Result<> add_flex_attention(const NodeProto& node);
+  /// A node of an operator that takes graphs.
+  Result<> add_with_bodies(const NodeProto& node);
 
   // structures.cpp: what is no tensor
   Result<> define(const std::string& name, Structure structure, const std::string& where);

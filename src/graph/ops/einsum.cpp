@@ -1,11 +1,13 @@
-// Einsum: sums of products, by the letters of dims.
+// Einsum: sums of products, by the letters of dims. Of more than two operands, two are multiplied at a time; of two
+// whose dims lie as those of matrices, it is their product.
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 
-#include "graph/op_util.h"
+#include "graph/ops/contraction.h"
 
 namespace fettle {
 namespace {
@@ -145,8 +147,137 @@ Tensors einsum(const Node& node, std::span<const te::Tensor> in) {
       tensor_name(node)));
 }
 
+// --- more than two operands: two at a time, those first whose product takes the least work
+
+/// A factor, and the labels of its dims.
+struct Factor {
+  Value* value;
+  std::vector<size_t> labels;
+};
+
+// The sum of one or two factors' product over what `kept` leaves out.
+Result<Factor> summed_product(passes::Lowering& g, const Node& node, const std::vector<Factor>& factors,
+                              const std::vector<size_t>& kept) {
+  std::vector<size_t> letters;  // which label each stands for
+  std::string text;
+  std::vector<Value*> operands;
+  const auto add = [&](size_t label) {
+    auto found = std::ranges::find(letters, label);
+    if (found == letters.end()) found = letters.insert(letters.end(), label);
+    const auto number = static_cast<size_t>(found - letters.begin());
+    text += static_cast<char>(number < 26 ? 'a' + number : 'A' + number - 26);
+  };
+  for (const Factor& factor : factors) {
+    if (!operands.empty()) text += ',';
+    for (const size_t label : factor.labels) add(label);
+    operands.push_back(factor.value);
+  }
+  text += "->";
+  for (const size_t label : kept) add(label);
+  if (letters.size() > kLetters) return bad_attribute(node, "a product of two operands has too many dims");
+  return Factor{g("Einsum", std::move(operands), {{{"equation", text}}}), kept};
+}
+
+Result<std::vector<Value*>> product_by_pairs(passes::Lowering& g, const Node& node) {
+  FETTLE_TRY_VOID(check_same_dtype(node));
+  FETTLE_TRY(const Equation e, read_equation(node));
+  std::vector<Factor> factors;
+  for (size_t k = 0; k < node.inputs.size(); ++k) factors.push_back({node.inputs[k], e.operands[k]});
+  // Labels of some factors, each once, that the result or another factor has; or all of them.
+  const auto labels_of = [&](const std::vector<size_t>& some, bool needed_alone) {
+    std::vector<size_t> labels;
+    const auto is_needed = [&](size_t label) {
+      if (std::ranges::count(e.result, label) > 0) return true;
+      for (size_t k = 0; k < factors.size(); ++k)
+        if (std::ranges::count(some, k) == 0 && std::ranges::count(factors[k].labels, label) > 0) return true;
+      return false;
+    };
+    for (const size_t k : some)
+      for (const size_t label : factors[k].labels)
+        if (std::ranges::count(labels, label) == 0 && (!needed_alone || is_needed(label))) labels.push_back(label);
+    return labels;
+  };
+  for (size_t k = 0; k < factors.size(); ++k) {
+    const std::vector<size_t> kept = labels_of({k}, true);
+    if (kept == factors[k].labels) continue;
+    FETTLE_TRY(factors[k], summed_product(g, node, {factors[k]}, kept));
+  }
+  while (factors.size() > 2) {
+    std::pair<size_t, size_t> best;
+    double least = HUGE_VAL;
+    for (size_t a = 0; a < factors.size(); ++a)
+      for (size_t b = a + 1; b < factors.size(); ++b) {
+        double work = 1;
+        for (const size_t label : labels_of({a, b}, false))
+          work *= static_cast<double>(std::max<int64_t>(e.extents[label].typical(), 1));
+        if (work < least) {
+          least = work;
+          best = {a, b};
+        }
+      }
+    const auto [a, b] = best;
+    FETTLE_TRY(Factor product, summed_product(g, node, {factors[a], factors[b]}, labels_of({a, b}, true)));
+    factors = without(with_replaced(std::move(factors), static_cast<int64_t>(a), std::move(product)),
+                      static_cast<int64_t>(b));
+  }
+  FETTLE_TRY(const Factor result, summed_product(g, node, factors, e.result));
+  return std::vector{result.value};
+}
+// --- two operands whose dims lie as those of matrices
+
+// The factors of a product of matrices that the equation is, in the order of the result's dims.
+std::optional<std::pair<Contracted, Contracted>> as_product(const Node& node, const Equation& e) {
+  const DType dtype = dtype_of(node, 0);
+  if (node.inputs.size() != 2 || dtype_of(node, 1) != dtype || (!dtype.is_int() && !dtype.is_float())) return {};
+  Contracted factors[2]{{node.inputs[0], {}, {}, {}}, {node.inputs[1], {}, {}, {}}};
+  const auto place = [&](size_t k, size_t label) {
+    const auto found = std::ranges::find(e.operands[k], label);
+    return found == e.operands[k].end() ? int64_t{-1} : static_cast<int64_t>(found - e.operands[k].begin());
+  };
+  std::vector<size_t> batch, others[2];
+  for (const size_t label : e.result)
+    if (place(0, label) >= 0 && place(1, label) >= 0) {
+      batch.push_back(label);
+      for (const size_t k : {0, 1}) factors[k].batch.push_back(place(k, label));
+    }
+  for (const size_t k : {0, 1})
+    for (size_t d = 0; d < e.operands[k].size(); ++d) {
+      const size_t label = e.operands[k][d];
+      const bool is_shared = place(1 - k, label) >= 0, stays = std::ranges::count(e.result, label) > 0;
+      // Diagonals, what broadcasts, and what one operand alone sums are no product's.
+      if (std::ranges::count(e.operands[k], label) > 1 || (!is_shared && !stays)) return {};
+      if (is_shared && (shape_of(node, k)[d] == Dim(1)) != (e.extents[label] == Dim(1))) return {};
+      if (!is_shared) {
+        factors[k].others.push_back(static_cast<int64_t>(d));
+        others[k].push_back(label);
+      } else if (!stays && k == 0) {
+        factors[0].contracting.push_back(static_cast<int64_t>(d));
+        factors[1].contracting.push_back(place(1, label));
+      }
+    }
+  if (!is_product(factors[0], factors[1])) return {};
+  if (e.result == joined(joined(batch, others[0]), others[1])) return std::pair{factors[0], factors[1]};
+  if (e.result == joined(joined(batch, others[1]), others[0]) && is_product(factors[1], factors[0]))
+    return std::pair{factors[1], factors[0]};
+  return {};
+}
+
+Result<std::vector<Value*>> lower_einsum(passes::Lowering& g, const Node& node) {
+  if (node.inputs.size() > 2) return product_by_pairs(g, node);
+  FETTLE_TRY(const Equation e, read_equation(node));
+  const auto factors = as_product(node, e);
+  Shape shape;
+  for (const size_t label : e.result) shape.push_back(e.extents[label]);
+  return std::vector{product_of_matrices(g, factors->first, factors->second, "MatMul", shape)};
+}
+bool is_lowered(const Node& node) {
+  if (node.inputs.size() > 2) return true;
+  const auto e = read_equation(node);
+  return e && as_product(node, *e);
+}
+
 constexpr OpDef defs[] = {
-    define(kComplexOutFusable, "Einsum", {1, kAny}, einsum_type, einsum),
+    passes::by_data<lower_einsum, is_lowered>(define(kComplexOutFusable, "Einsum", {1, kAny}, einsum_type, einsum)),
 };
 
 }  // namespace

@@ -46,6 +46,8 @@ Tensors first_input(const Node& node, std::span<const te::Tensor> in) {
 // Several heads of q may share one of k and v.
 Result<std::vector<Value*>> flex_attention(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_attributes(node, {"scale", "softmax_precision"}));
+  if (node.bodies.empty() && node.inputs.size() != 3)
+    return bad_attribute(node, fmt::format("it has {} inputs", node.inputs.size()));
   for (size_t i = 0; i < 3; ++i) FETTLE_TRY_VOID(check_rank(node, i, 4, 4));
   FETTLE_TRY_VOID(check_same_dtype(node, 0, 2));
   const DType dtype = dtype_of(node, 0);

@@ -1,11 +1,11 @@
-// Operators that write where data say: ScatterElements, ScatterND, MaxUnpool. Where an index is outside, nothing is
-// written.
+// Operators that write where data say: ScatterElements, ScatterND, windows, MaxUnpool. Where an index is outside,
+// nothing is written.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "graph/op_util.h"
+#include "graph/ops/placed_windows.h"
 
 namespace fettle {
 namespace {
@@ -165,6 +165,31 @@ Tensors max_unpool(const Node& node, std::span<const te::Tensor> in) {
       nullptr, tensor_name(node)));
 }
 
+// --- ScatterWindows(data, indices, updates) {reduction, and where windows lie: placed_windows.h}. Of Fettle's own.
+
+Types scatter_windows_type(const Node& node) {
+  FETTLE_TRY_VOID(check_scattered(node));
+  FETTLE_TRY_VOID(read_placed_windows(node, type_of(node, 0), type_of(node, 1)));
+  return same_type(node);
+}
+Tensors scatter_windows(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const PlacedWindows windows, read_placed_windows(node, type_of(node, 0), type_of(node, 1)));
+  FETTLE_TRY(const Combination how, combination(node));
+  const size_t rank = in[0].shape().size();
+  return one(te::scatter(
+      in[0].shape(), elements_of(in[0]), in[2].shape(),
+      [&](const std::vector<Var>& u) {
+        const WindowIndex index = window_index(windows, to_indices(u), rank);
+        Indices place = window_start(windows, in[1], index.place, rank);
+        for (size_t d = 0; d < rank; ++d)
+          place[d] = is_zero(place[d])             ? index.in_window[d]
+                     : is_zero(index.in_window[d]) ? place[d]
+                                                   : place[d] + index.in_window[d];
+        return te::Update{std::move(place), in[2](u)};
+      },
+      how.combine, tensor_name(node)));
+}
+
 // Updates take the place of what was there, and are not added to it.
 bool replaces(const Node& node) { return node.attrs.get_string("reduction", "none") == "none"; }
 
@@ -172,6 +197,7 @@ constexpr ParamInput output_shape_param[] = {{2, "output_shape", kDims}};
 constexpr OpDef defs[] = {
     define(kOpaque, "ScatterElements", 3, scatter_elements_type, scatter_elements, {.takes_strings = replaces}),
     define(kOpaque, "ScatterND", 3, scatter_nd_type, scatter_nd, {.takes_strings = replaces}),
+    define(kOpaque, "ScatterWindows", 3, scatter_windows_type, scatter_windows, {.takes_strings = replaces}),
     define(kOpaque, "MaxUnpool", {2, 3}, max_unpool_type, max_unpool, {.params = output_shape_param}),
 };
 

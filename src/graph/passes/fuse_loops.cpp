@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t kMostCarriedBytes = 32 << 10;
 
 bool is_worth_a_kernel(const LoopParts& loop) {
+  if (loop.node.attrs.has(kFoldKey)) return true;
   Dim bytes = 0;
   for (int i = 0; i < loop.n_carried; ++i)
     bytes = bytes + element_count(loop.carried_in(i)->shape()) * loop.carried_in(i)->dtype().element_bytes();
