@@ -12,7 +12,7 @@ constexpr OpDef layer(std::string_view name, int max_inputs, int n_outputs) {
 }
 
 // (x, W, R, B, sequence_lens, initial_h, …)  →  (Y, Y_h, …)
-constexpr OpDef defs[] = {
+constexpr OpDef recurrent_defs[] = {
     layer("RNN", 6, 2),
     layer("GRU", 6, 2),
     layer("LSTM", 8, 3),                                // and initial_c, P; Y_c
@@ -21,6 +21,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily recurrent_ops{"recurrent", defs};
+extern constinit const OpFamily recurrent_ops{"recurrent", recurrent_defs};
 
 }  // namespace fettle

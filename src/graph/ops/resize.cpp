@@ -578,7 +578,7 @@ Result<std::vector<Value*>> resize_by_data(passes::Lowering& g, const Node& node
 }
 
 constexpr ParamInput params[] = {{1, "roi", kFloats}, {2, "scales", kFloats}, {3, "sizes", kDims}};
-constexpr OpDef defs[] = {
+constexpr OpDef resize_defs[] = {
     passes::by_data<resize_by_data, needs_data>(
         define(kInjective, "Resize", {1, 4}, resize_type, resize,
                {.params = params, .image = ImageWork::kResampling, .maps_pixels = maps_pixels})),
@@ -587,6 +587,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily resize_ops{"resize", defs};
+extern constinit const OpFamily resize_ops{"resize", resize_defs};
 
 }  // namespace fettle
