@@ -417,7 +417,7 @@ nb::object Caller::result(size_t i) {
     if (!nb::object(target.attr("shape")).equal(array.attr("shape")))
       raise(ErrorCode::E705, fmt::format("output '{}' came to be {}, which the array that is given is not", made.name,
                                          tensor_type_to_string(made)));
-    target.attr("__setitem__")(nb::ellipsis(), array);
+    if (fettle_tensor_bytes(&made) > 0) target.attr("__setitem__")(nb::ellipsis(), array);
     return target;
   }
   // In the context's memory: a run told its size, or it is begun and awaited.
