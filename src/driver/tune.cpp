@@ -51,7 +51,7 @@ class TunedCheck {
  public:
   /// `deadline_s`, `elapsed`: when all must be done, and what time it is.
   TunedCheck(Plans& plans, const CompiledModel& untuned, const Plan& plan, std::shared_ptr<Database> database,
-               const TuneModelOptions& options, double deadline_s, std::function<double()> elapsed)
+             const TuneModelOptions& options, double deadline_s, std::function<double()> elapsed)
       : plans_(plans),
         plan_(plan),
         database_(std::move(database)),

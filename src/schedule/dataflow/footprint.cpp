@@ -281,7 +281,7 @@ Expr without_idle(const Expr& condition, const VarMap& idle) {
 }
 
 std::optional<IterationTile> rectangular_tile(const BlockNode& block, Footprint& footprint,
-                                     const std::vector<const ForNode*>& carried, const VarMap& idle) {
+                                              const std::vector<const ForNode*>& carried, const VarMap& idle) {
   IterationTile tile;
   tile.rectangular = true;
   tile.iters = spatial_iters(block);
@@ -327,7 +327,7 @@ std::optional<IterationTile> rectangular_tile(const BlockNode& block, Footprint&
 }  // namespace
 
 IterationTile tile_of(const Func& func, const BlockNode& block, const std::vector<const ForNode*>& outer,
-             const std::vector<const ForNode*>& inner) {
+                      const std::vector<const ForNode*>& inner) {
   std::vector<const ForNode*> all = outer;
   all.insert(all.end(), inner.begin(), inner.end());
   const std::vector<const ForNode*> carried = carried_loops(block, all);

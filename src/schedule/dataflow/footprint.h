@@ -56,7 +56,7 @@ struct IterationTile {
 /// Where each binding is an outer part plus a dense range of its own, the tile has one loop of constant extent for each
 /// spatial iterator. Otherwise (a fused loop that crosses rows, say) it repeats the loops of the block.
 IterationTile tile_of(const Func& func, const BlockNode& block, const std::vector<const ForNode*>& outer,
-             const std::vector<const ForNode*>& inner);
+                      const std::vector<const ForNode*>& inner);
 
 /// Whether a condition asks for loops on which the block's spatial iterators (places), or its others (steps), depend.
 struct Asked {

@@ -17,7 +17,8 @@ namespace {
 // The nest of one transfer of the tile. `body` makes its statement from the iterators' variables (by those of the
 // block) and the condition that a step is the first.
 template <class Body>
-Stmt transfer(const std::string& name, const IterationTile& plain, const std::vector<const ForNode*>& carried, Body body) {
+Stmt transfer(const std::string& name, const IterationTile& plain, const std::vector<const ForNode*>& carried,
+              Body body) {
   auto block = make_ref<BlockNode>();
   block->name = name;
   VarMap loop_vars, iter_vars;
