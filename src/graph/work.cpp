@@ -82,7 +82,7 @@ std::string SizedCount::summary() const {
   return text.empty() ? "0" : text;
 }
 
-void Work::add(const Work& other, const Dim& times) {
+void GraphWork::add(const GraphWork& other, const Dim& times) {
   operations.add(other.operations, times);
   bytes.add(other.bytes, times);
 }
@@ -143,16 +143,16 @@ class Counter {
 
 void add_bytes(SizedCount& bytes, const Value& value) { bytes.add(value.dtype().element_bytes(), value.shape()); }
 
-Result<Work> work_of(const Node& node) {
-  Work work;
+Result<GraphWork> work_of(const Node& node) {
+  GraphWork work;
   if (is_loop(node)) {
-    FETTLE_TRY(const Work body, work_of(*node.bodies[0]));
+    FETTLE_TRY(const GraphWork body, work_of(*node.bodies[0]));
     work.add(body, LoopParts(node).iterations());
     return work;
   }
   if (!node.bodies.empty()) {
     for (const auto& body : node.bodies) {
-      FETTLE_TRY(const Work inside, work_of(*body));
+      FETTLE_TRY(const GraphWork inside, work_of(*body));
       work.add(inside);
     }
     return work;
@@ -178,10 +178,10 @@ Result<Work> work_of(const Node& node) {
 
 }  // namespace
 
-Result<Work> work_of(const Graph& graph) {
-  Work work;
+Result<GraphWork> work_of(const Graph& graph) {
+  GraphWork work;
   for (const Node* node : graph.nodes()) {
-    FETTLE_TRY(const Work one, work_of(*node));
+    FETTLE_TRY(const GraphWork one, work_of(*node));
     work.add(one);
   }
   return work;

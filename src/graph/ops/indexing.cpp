@@ -697,7 +697,7 @@ constexpr OpDef moves(std::string_view name, InputCount inputs, Infer infer, Com
   traits.work = kMoves;
   return define(kInjective, name, inputs, infer, compute, traits);
 }
-constexpr OpDef defs[] = {
+constexpr OpDef indexing_defs[] = {
     moves("Transpose", 1, transpose_type, transpose, {.view = &transpose_view}),
     moves("Concat", {1, kAny}, concat_type, concat,
           {.content = concat_content, .is_concatenation = true, .is_copy = has_one_input}),
@@ -726,6 +726,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily indexing_ops{"indexing", defs};
+extern constinit const OpFamily indexing_ops{"indexing", indexing_defs};
 
 }  // namespace fettle

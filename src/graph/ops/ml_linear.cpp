@@ -353,7 +353,7 @@ Values svm_classifier(Lowering& g, const Node& node) {
   return SvmClassifier(g, node, std::move(labels)).run();
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef ml_linear_defs[] = {
     composite<linear_regressor>("ai.onnx.ml.LinearRegressor", 1),
     composite<linear_classifier>("ai.onnx.ml.LinearClassifier", 1, 2),
     composite<svm_regressor>("ai.onnx.ml.SVMRegressor", 1),
@@ -363,6 +363,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily ml_linear_ops{"ml_linear", defs};
+extern constinit const OpFamily ml_linear_ops{"ml_linear", ml_linear_defs};
 
 }  // namespace fettle

@@ -182,7 +182,7 @@ Values one_hot_encoder(Lowering& g, const Node& node) {
   return std::vector{y};
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef ml_preprocessing_defs[] = {
     composite<binarizer>("ai.onnx.ml.Binarizer", 1),
     composite<feature_extractor>("ai.onnx.ml.ArrayFeatureExtractor", 2),
     composite<scaler>("ai.onnx.ml.Scaler", 1),
@@ -194,6 +194,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily ml_preprocessing_ops{"ml_preprocessing", defs};
+extern constinit const OpFamily ml_preprocessing_ops{"ml_preprocessing", ml_preprocessing_defs};
 
 }  // namespace fettle

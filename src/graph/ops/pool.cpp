@@ -231,7 +231,7 @@ constexpr OpDef pooling(std::string_view name, ImageWork image, Infer infer, Com
 }
 
 constexpr ParamInput col2im_params[] = {{1, "image_shape", kDims}, {2, "block_shape", kDims}};
-constexpr OpDef defs[] = {
+constexpr OpDef pool_defs[] = {
     pooling("MaxPool", ImageWork::kPooling, pool_type, max_pool),
     pooling("AveragePool", ImageWork::kPooling, pool_type, average_pool),
     pooling("GlobalMaxPool", ImageWork::kGlobalPooling, global_type, global_max),
@@ -244,6 +244,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily pool_ops{"pool", defs};
+extern constinit const OpFamily pool_ops{"pool", pool_defs};
 
 }  // namespace fettle

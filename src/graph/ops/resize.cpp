@@ -436,7 +436,7 @@ Result<std::vector<Value*>> resize_by_data(passes::Lowering& g, const Node& node
   return std::vector{g("Resize", {x}, std::move(attrs))};
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef resize_defs[] = {
     passes::by_data<resize_by_data, scales_are_data>(
         define(kInjective, "Resize", {1, 4}, resize_type, resize,
                {.params = kResizeParams, .image = ImageWork::kResampling, .maps_pixels = maps_pixels})),
@@ -444,6 +444,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily resize_ops{"resize", defs};
+extern constinit const OpFamily resize_ops{"resize", resize_defs};
 
 }  // namespace fettle

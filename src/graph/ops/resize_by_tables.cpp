@@ -293,12 +293,12 @@ Result<std::vector<Value*>> resize_by_tables(passes::Lowering& g, const Node& no
   return std::vector{g.cast(y, dtype)};
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef resize_by_tables_defs[] = {
     passes::composite<resize_by_tables>("ResizeByTables", {1, 4}, 1, kResizeParams),
 };
 
 }  // namespace
 
-extern constinit const OpFamily resize_by_tables_ops{"resize_by_tables", defs};
+extern constinit const OpFamily resize_by_tables_ops{"resize_by_tables", resize_by_tables_defs};
 
 }  // namespace fettle

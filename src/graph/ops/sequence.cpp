@@ -532,7 +532,7 @@ Result<Values> cast_map(Lowering& g, const Node& node) {
   return Values{g.unsqueeze(g.reduce("ReduceSum", taken, {1}, false), {0})};
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef sequence_defs[] = {
     composite<sequence_empty>("SequenceEmpty", 0, 2),
     composite<sequence_construct>("SequenceConstruct", {1, kAny}, 2),
     composite<sequence_insert>("SequenceInsert", {3, 4}, 2),
@@ -552,6 +552,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily sequence_ops{"sequence", defs};
+extern constinit const OpFamily sequence_ops{"sequence", sequence_defs};
 
 }  // namespace fettle

@@ -304,7 +304,7 @@ constexpr ParamInput mel_params[] = {{0, "num_mel_bins", kDims}, {1, "dft_length
 constexpr OpDef window_op(std::string_view name, Compute compute) {
   return define(kInjective, name, {0, 1}, window_type, compute, {.params = size_param});
 }
-constexpr OpDef defs[] = {
+constexpr OpDef signal_defs[] = {
     window_op("HannWindow", window<kHann>),
     window_op("HammingWindow", window<kHamming>),
     window_op("BlackmanWindow", window<kBlackman>),
@@ -315,6 +315,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily signal_ops{"signal", defs};
+extern constinit const OpFamily signal_ops{"signal", signal_defs};
 
 }  // namespace fettle
