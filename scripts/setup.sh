@@ -2,7 +2,8 @@
 # Installs what Fettle is built with: Debian packages (root, or sudo) and a Python environment in build/python.
 # Quiet, and free when nothing is missing. `setup.sh --dev` adds the tools of `make format` and `make lint`,
 # `setup.sh --test` the browser and the emulator of `make test`. `setup.sh --tvm` makes build/python-tvm, for
-# benchmarks/peers/tvm_metaschedule.py alone, and `setup.sh --wheel` build/python-wheel, for `make wheel`.
+# benchmarks/peers/tvm_metaschedule.py alone, `setup.sh --wheel` build/python-wheel, for `make wheel`, and
+# `setup.sh --torch` build/python-torch, for `make check-torch`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +15,8 @@ for argument in "$@"; do
     --test) lists+=(scripts/packages-debian-test.txt) ;;
     --tvm) further+=(tvm) ;;
     --wheel) further+=(wheel) ;;
-    *) echo "usage: scripts/setup.sh [--dev] [--test] [--tvm] [--wheel]" >&2; exit 2 ;;
+    --torch) further+=(torch) ;;
+    *) echo "usage: scripts/setup.sh [--dev] [--test] [--tvm] [--wheel] [--torch]" >&2; exit 2 ;;
   esac
 done
 

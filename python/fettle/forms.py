@@ -61,7 +61,7 @@ class Forms:
     def __init__(self, source, description=None, shapes=None, **options):
         self._source, self._description, self._options, self._shapes = source, description, options, dict(shapes or {})
         self._overridable = [name for name, _, _ in description["overridable"]] if description else []
-        self._lock = threading.Lock()
+        self._making, self._lending = threading.Lock(), threading.Lock()
         self._made = {}
         self._idle = weakref.WeakKeyDictionary()  # contexts, by models
 
@@ -85,18 +85,22 @@ class Forms:
 
     def _known(self, key, make):
         """What is made once; likewise the error that it leads to."""
-        with self._lock:
-            made = self._made.get(key)
-            if made is None:
-                try:
-                    made = make()
-                except Error as error:
-                    made = error
-                if len(self._made) >= _MOST_FORMS:
-                    self._made.pop(next(iter(self._made)))
-                self._made[key] = made
+        made = self._made.get(key)
+        if made is None:
+            with self._making:
+                made = self._made.get(key) or self._keep(key, make)
         if isinstance(made, Error):
             raise made.with_traceback(None)
+        return made
+
+    def _keep(self, key, make):
+        try:
+            made = make()
+        except Error as error:
+            made = error
+        if len(self._made) >= _MOST_FORMS:
+            self._made.pop(next(iter(self._made)))
+        self._made[key] = made
         return made
 
     def _for_call(self, is_known, feeds, given):
@@ -117,12 +121,12 @@ class Forms:
     @contextlib.contextmanager
     def context(self, model):
         """A context of a form's that no other call has; its states are as in the beginning."""
-        with self._lock:
+        with self._lending:
             idle = self._idle.setdefault(model, [])
             context = idle.pop() if idle else model.context()
         context.reset_states()
         yield context
-        with self._lock:
+        with self._lending:
             idle.append(context)
 
     def run(self, feeds, call):

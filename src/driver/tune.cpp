@@ -300,6 +300,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   }
 
   LocalMeasurerOptions measuring;
+  measuring.worker_path = options.worker_path;
   measuring.target = options.target;
   measuring.threads = options.threads;
   std::unique_ptr<LocalMeasurer> local;

@@ -23,11 +23,14 @@ class SizedCount {
   double typical() const;
   /// "6000", "3072 * N + 12 * N * N"
   std::string to_string() const;
+  /// For people: the terms that are largest at typical sizes, each cut where it is long, and the others' number.
+  std::string summary() const;
 
  private:
   struct Term {
     double factor = 0;
     Dim product = 1;  // of sizes alone
+    double typical() const { return factor * static_cast<double>(product.typical()); }
   };
   std::map<std::string, Term> terms_;  // by what their product is called
 };

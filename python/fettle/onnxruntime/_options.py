@@ -1,10 +1,12 @@
 """Options of sessions and of runs, and the enumerations and descriptions that go with them."""
 
+import contextlib
 import enum
 import operator
 import threading
 import time
 
+from ..errors import Error
 from ._errors import Fail, NotImplemented, made
 
 
@@ -30,6 +32,7 @@ GraphOptimizationLevel = _enumeration(
 )  # fmt: skip
 ExecutionMode = _enumeration("ExecutionMode", ORT_SEQUENTIAL=0, ORT_PARALLEL=1)
 ExecutionOrder = _enumeration("ExecutionOrder", DEFAULT=0, PRIORITY_BASED=1, MEMORY_EFFICIENT=2)
+ArenaExtendStrategy = _enumeration("ArenaExtendStrategy", kNextPowerOfTwo=0, kSameAsRequested=1)
 OrtAllocatorType = _enumeration("OrtAllocatorType", INVALID=-1, ORT_DEVICE_ALLOCATOR=0, ORT_ARENA_ALLOCATOR=1)
 OrtMemType = _enumeration("OrtMemType", CPU_INPUT=-2, CPU_OUTPUT=-1, CPU=-1, DEFAULT=0)
 OrtDeviceMemoryType = _enumeration("OrtDeviceMemoryType", DEFAULT=0, HOST_ACCESSIBLE=5)
@@ -248,16 +251,24 @@ class RunOptions:
                     context.cancel()
             time.sleep(0.001)
 
-    def _begin(self, context):
-        """From now on `terminate` ends what runs in the context. False: it was set before."""
+    @contextlib.contextmanager
+    def _ends(self, context):
+        """Within, `terminate` ends what runs in the context. Fail where it does, or was set before."""
         with self._lock:
-            if not self._terminate:
-                self._running.append(context)
-            return not self._terminate
+            if self._terminate:
+                raise _terminated()
+            self._running.append(context)
+        try:
+            yield
+        except Error as error:
+            raise _terminated() if self._terminate else error
+        finally:
+            with self._lock:
+                self._running.remove(context)
 
-    def _end(self, context):
-        with self._lock:
-            self._running.remove(context)
+
+def _terminated():
+    return made(Fail, "Exiting due to terminate flag being set to true.")
 
 
 class NodeArg:
@@ -285,3 +296,9 @@ class ModelMetadata:
 
 for _class in (SessionOptions, RunOptions, NodeArg, ModelMetadata):
     _class.__module__ = "fettle.onnxruntime.capi.onnxruntime_pybind11_state"
+
+__all__ = [
+    "ArenaExtendStrategy", "ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel", "ModelMetadata", "NodeArg",
+    "OrtAllocatorType", "OrtCompileApiFlags", "OrtDeviceMemoryType", "OrtExecutionProviderDevicePolicy",
+    "OrtHardwareDeviceType", "OrtMemType", "OrtMemoryInfoDeviceType", "OrtSparseFormat", "RunOptions", "SessionOptions",
+]  # fmt: skip

@@ -1,5 +1,6 @@
 """Sessions: a model that runs."""
 
+import contextlib
 import os
 import threading
 import time
@@ -53,23 +54,19 @@ def _merged(declared, inferred):
 
 def _description_of_library(model, name):
     """What a compiled library says of itself, as `_describe_model` has it."""
-    structures = {name: (kind, is_output) for name, kind, is_output, _, _ in model.structures}
-    parts = {True: set(), False: set()}
-    for _, _, is_output, first, count in model.structures:
-        tensors = model.outputs if is_output else model.inputs
-        parts[is_output].update(tensor[0] for tensor in tensors[first : first + count])
 
-    def listed(tensors, is_output):
-        values = [
-            (tensor, f"tensor({NAME_OF_NUMPY[_numpy(dtype)]})", list(shape))
-            for tensor, dtype, shape in tensors if tensor not in parts[is_output]
-        ]  # fmt: skip
-        return values + [(n, kind, None) for n, (kind, output) in structures.items() if output == is_output]
+    def listed(tensors, is_output, order):
+        values = {
+            tensor: (tensor, f"tensor({NAME_OF_NUMPY[_numpy(dtype)]})", list(shape)) for tensor, dtype, shape in tensors
+        }
+        values |= {name: (name, kind, None) for name, kind, output, _, _ in model.structures if output == is_output}
+        return [values[name] for name in order]
 
     return {
         "producer": "", "producer_version": "", "domain": "", "description": "", "graph_name": name, "ir_version": 0,
         "graph_description": "", "version": 0, "opsets": {}, "metadata": {}, "overridable": [], "nodes": [],
-        "inputs": listed(model.inputs, False), "outputs": listed(model.outputs, True),
+        "inputs": listed(model.inputs, False, model._signature.input_order),
+        "outputs": listed(model.outputs, True, model._signature.output_order),
     }  # fmt: skip
 
 
@@ -158,7 +155,7 @@ class InferenceSession:
         self._forms = Forms(_source(path, None), threads=self._threads())
         model = self._forms.open()
         name = os.path.basename(path).partition(".")[0]
-        self._describe(_description_of_library(model, name), model)
+        self._describe(_as_onnx_runtime_writes(_description_of_library(model, name)), model)
 
     def _open_file(self, options, path):
         source = self._with_options(options)
@@ -284,8 +281,8 @@ class InferenceSession:
 
     def run(self, output_names, input_feed, run_options=None):
         """Arrays, lists, dicts and None, in the order of output_names, or of the model's outputs."""
-        if run_options is None and self._quick is not None:
-            results = self._run_quickly(input_feed)
+        if self._quick is not None:
+            results = self._run_quickly(input_feed, run_options)
             if results is not None:
                 return results if not output_names else [results[i] for i in self._positions(output_names)]
         self._feeds.require(input_feed)
@@ -293,12 +290,17 @@ class InferenceSession:
         results = self._results(input_feed, run_options)
         return [results[i] for i in chosen]
 
-    def _run_quickly(self, input_feed):
-        """All outputs of arrays that lie as the model takes them. None: they are given otherwise, or wrong."""
+    def _run_quickly(self, input_feed, run_options):
+        """All outputs of arrays that lie as the model takes them. None: they are given otherwise, or wrong, or it fails."""
         try:
             if len(input_feed) != len(self._quick_names):
                 return None
-            results = self._quick(*[input_feed[name] for name in self._quick_names])
+            arrays = [input_feed[name] for name in self._quick_names]
+            if run_options is None:
+                results = self._quick(*arrays)
+            else:
+                with self._forms.context(self._quick) as context, run_options._ends(context):
+                    results = context(*arrays)
         except Exception:
             return None
         return list(results) if isinstance(results, tuple) else [results]
@@ -392,18 +394,11 @@ class InferenceSession:
 
 def _run_in(context, given, run_options, profile):
     """A run that `run_options.terminate = True` ends, and whose kernels are recorded."""
-    if run_options is not None and not run_options._begin(context):
-        raise made(Fail, "Exiting due to terminate flag being set to true.")
     if profile:
         profile.begin(context)
     try:
-        return context.run(**given)
-    except Error as error:
-        if run_options is not None and run_options.terminate:
-            raise made(Fail, "Exiting due to terminate flag being set to true.") from error
-        raise
+        with run_options._ends(context) if run_options is not None else contextlib.nullcontext():
+            return context.run(**given)
     finally:
-        if run_options is not None:
-            run_options._end(context)
         if profile:
             profile.end(context)

@@ -8,26 +8,71 @@
 #include <algorithm>
 #include <string>
 
+#include "graph/ops/contraction.h"
 #include "graph/ops/products.h"
-#include "graph/passes/lowering.h"
 
 namespace fettle {
+namespace ops {
+
+using passes::Lowering;
+
+Shape Contracted::dims(const std::vector<int64_t>& axes) const {
+  Shape shape;
+  for (const int64_t axis : axes) shape.push_back(value->shape()[static_cast<size_t>(axis)]);
+  return shape;
+}
+
+namespace {
+
+bool side_by_side(const std::vector<int64_t>& axes) {
+  for (size_t k = 1; k < axes.size(); ++k)
+    if (axes[k] != axes[k - 1] + 1) return false;
+  return true;
+}
+
+// [batch…, rows, columns] of an operand whose contracted dims are its columns, or, of the second, its rows.
+Value* as_matrices(Lowering& g, const Contracted& o, bool contracts_columns) {
+  // Dims that become one are so before anything moves.
+  Shape merged;
+  std::vector<int64_t> place(o.value->shape().size(), -1);  // of each dim among the merged ones
+  for (int64_t axis = 0; axis < std::ssize(o.value->shape()); ++axis) {
+    place[static_cast<size_t>(axis)] = std::ssize(merged);
+    if (axis == o.contracting.front())
+      merged.push_back(element_count(o.dims(o.contracting)));
+    else if (axis == o.others.front())
+      merged.push_back(element_count(o.dims(o.others)));
+    else if (std::ranges::count(o.batch, axis) > 0)
+      merged.push_back(o.value->shape()[static_cast<size_t>(axis)]);
+  }
+  std::vector<int64_t> order;
+  for (const int64_t axis : o.batch) order.push_back(place[static_cast<size_t>(axis)]);
+  for (const auto* axes :
+       {contracts_columns ? &o.others : &o.contracting, contracts_columns ? &o.contracting : &o.others})
+    order.push_back(place[static_cast<size_t>(axes->front())]);
+  Value* x = g.reshape(o.value, merged);
+  return order == first_numbers(order.size()) ? x : g.transpose(x, order);
+}
+
+}  // namespace
+
+bool is_product(const Contracted& a, const Contracted& b) {
+  const auto is_matrix = [](const Contracted& o) { return side_by_side(o.contracting) && side_by_side(o.others); };
+  return is_matrix(a) && is_matrix(b) && !a.contracting.empty() && !a.others.empty() && !b.others.empty();
+}
+
+Value* product_of_matrices(Lowering& g, const Contracted& a, const Contracted& b, const char* op, const Shape& result) {
+  // Of plain matrices all dims of the first that stay are rows.
+  const bool rows_first = a.contracting.size() == 1 && a.contracting[0] == std::ssize(a.value->shape()) - 1;
+  if (a.batch.empty() && rows_first && b.others.size() == 1) return g(op, {a.value, as_matrices(g, b, false)});
+  return g.reshape(g(op, {as_matrices(g, a, true), as_matrices(g, b, false)}), result);
+}
+
+}  // namespace ops
+
 namespace {
 
 using namespace ops;
 using passes::Lowering;
-
-/// One operand: its dims by their kinds. Those that both operands have are in one order.
-struct Operand {
-  Value* value;
-  std::vector<int64_t> batch, contracting, others;
-
-  Shape dims(const std::vector<int64_t>& axes) const {
-    Shape shape;
-    for (const int64_t axis : axes) shape.push_back(value->shape()[static_cast<size_t>(axis)]);
-    return shape;
-  }
-};
 
 Result<std::vector<int64_t>> axes_attribute(const Node& node, const char* name, int64_t rank) {
   std::vector<int64_t> axes = node.attrs.get_ints(name);
@@ -37,8 +82,8 @@ Result<std::vector<int64_t>> axes_attribute(const Node& node, const char* name, 
   return axes;
 }
 
-Result<Operand> read_operand(const Node& node, size_t i, const char* batch, const char* contracting) {
-  Operand o{node.inputs[i], {}, {}, {}};
+Result<Contracted> read_operand(const Node& node, size_t i, const char* batch, const char* contracting) {
+  Contracted o{node.inputs[i], {}, {}, {}};
   const int64_t rank = rank_of(node, i);
   FETTLE_TRY(o.batch, axes_attribute(node, batch, rank));
   FETTLE_TRY(o.contracting, axes_attribute(node, contracting, rank));
@@ -48,42 +93,7 @@ Result<Operand> read_operand(const Node& node, size_t i, const char* batch, cons
   return o;
 }
 
-bool side_by_side(const std::vector<int64_t>& axes) {
-  for (size_t k = 1; k < axes.size(); ++k)
-    if (axes[k] != axes[k - 1] + 1) return false;
-  return true;
-}
-
-// [batch…, rows, columns] of an operand whose contracted dims are its columns, or, of the second, its rows.
-Value* as_matrices(Lowering& g, const Operand& o, bool contracts_columns) {
-  // Dims that become one are so before anything moves.
-  Shape merged;
-  std::vector<int64_t> place(o.value->shape().size(), -1);  // of each dim among the merged ones
-  const auto leads = [&](const std::vector<int64_t>& axes, int64_t axis) {
-    return !axes.empty() && axes.front() == axis;
-  };
-  for (int64_t axis = 0; axis < std::ssize(o.value->shape()); ++axis) {
-    place[static_cast<size_t>(axis)] = std::ssize(merged);
-    if (leads(o.contracting, axis))
-      merged.push_back(element_count(o.dims(o.contracting)));
-    else if (leads(o.others, axis))
-      merged.push_back(element_count(o.dims(o.others)));
-    else if (std::ranges::count(o.batch, axis) > 0)
-      merged.push_back(o.value->shape()[static_cast<size_t>(axis)]);
-  }
-  std::vector<int64_t> order;
-  for (const int64_t axis : o.batch) order.push_back(place[static_cast<size_t>(axis)]);
-  const auto put = [&](const std::vector<int64_t>& axes) {
-    if (axes.empty()) merged.push_back(1);
-    order.push_back(axes.empty() ? std::ssize(merged) - 1 : place[static_cast<size_t>(axes.front())]);
-  };
-  put(contracts_columns ? o.others : o.contracting);
-  put(contracts_columns ? o.contracting : o.others);
-  Value* x = g.reshape(o.value, merged);
-  return order == first_numbers(order.size()) ? x : g.transpose(x, order);
-}
-
-std::string equation(const Operand& a, const Operand& b) {
+std::string equation(const Contracted& a, const Contracted& b) {
   std::string left(a.value->shape().size(), ' '), right(b.value->shape().size(), ' '), result;
   char next = 'a';
   const auto letter = [&] {
@@ -104,8 +114,8 @@ std::string equation(const Operand& a, const Operand& b) {
 // dtype: of the result, and of the sums where it holds more than the operands' type.
 Result<std::vector<Value*>> contraction(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(passes::check_attributes(node, {"batch_a", "batch_b", "contracting_a", "contracting_b", "dtype"}));
-  FETTLE_TRY(Operand a, read_operand(node, 0, "batch_a", "contracting_a"));
-  FETTLE_TRY(Operand b, read_operand(node, 1, "batch_b", "contracting_b"));
+  FETTLE_TRY(Contracted a, read_operand(node, 0, "batch_a", "contracting_a"));
+  FETTLE_TRY(Contracted b, read_operand(node, 1, "batch_b", "contracting_b"));
   if (a.batch.size() != b.batch.size() || a.contracting.size() != b.contracting.size())
     return bad_attribute(node, "the operands differ in their numbers of batch or contracting dims");
   const Shape &of_a = a.value->shape(), &of_b = b.value->shape();
@@ -124,22 +134,14 @@ Result<std::vector<Value*>> contraction(Lowering& g, const Node& node) {
   const DType given = a.value->dtype();
   const bool of_bytes = types.result == kI32 && (given == kI8 || given == kU8);
 
-  // Contracted dims become one only where they follow each other in one order in both.
-  const auto is_matrix = [](const Operand& o) { return side_by_side(o.contracting) && side_by_side(o.others); };
-  const bool as_product = is_matrix(a) && is_matrix(b) && !a.contracting.empty();
+  const bool as_product = is_product(a, b);
   if (!of_bytes || !as_product) {
     a.value = g.cast(a.value, types.operands);
     b.value = g.cast(b.value, types.operands);
   }
-  if (!as_product)
-    return std::vector{g.cast(g("Einsum", {a.value, b.value}, {{{"equation", equation(a, b)}}}), types.result)};
-  const char* op = of_bytes ? "MatMulInteger" : "MatMul";
-  // Of plain matrices all dims of the first that stay are rows.
-  const bool rows_first = a.contracting.size() == 1 && a.contracting[0] == std::ssize(of_a) - 1;
-  if (a.batch.empty() && rows_first && !a.others.empty() && b.others.size() == 1 && b.contracting.size() == 1)
-    return std::vector{g.cast(g(op, {a.value, as_matrices(g, b, false)}), types.result)};
-  Value* product = g(op, {as_matrices(g, a, true), as_matrices(g, b, false)});
-  return std::vector{g.cast(g.reshape(product, result), types.result)};
+  Value* made = as_product ? product_of_matrices(g, a, b, of_bytes ? "MatMulInteger" : "MatMul", result)
+                           : g("Einsum", {a.value, b.value}, {{{"equation", equation(a, b)}}});
+  return std::vector{g.cast(made, types.result)};
 }
 
 constexpr OpDef defs[] = {

@@ -1,4 +1,5 @@
-// Einsum: sums of products, by the letters of dims. Of more than two operands, two are multiplied at a time.
+// Einsum: sums of products, by the letters of dims. Of more than two operands, two are multiplied at a time; of two
+// whose dims lie as those of matrices, it is their product.
 
 #include <algorithm>
 #include <array>
@@ -6,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/passes/lowering.h"
+#include "graph/ops/contraction.h"
 
 namespace fettle {
 namespace {
@@ -222,10 +223,61 @@ Result<std::vector<Value*>> product_by_pairs(passes::Lowering& g, const Node& no
   FETTLE_TRY(const Factor result, summed_product(g, node, factors, e.result));
   return std::vector{result.value};
 }
-bool has_many(const Node& node) { return node.inputs.size() > 2; }
+// --- two operands whose dims lie as those of matrices
+
+// The factors of a product of matrices that the equation is, in the order of the result's dims.
+std::optional<std::pair<Contracted, Contracted>> as_product(const Node& node, const Equation& e) {
+  const DType dtype = dtype_of(node, 0);
+  if (node.inputs.size() != 2 || dtype_of(node, 1) != dtype || (!dtype.is_int() && !dtype.is_float())) return {};
+  Contracted factors[2]{{node.inputs[0], {}, {}, {}}, {node.inputs[1], {}, {}, {}}};
+  const auto place = [&](size_t k, size_t label) {
+    const auto found = std::ranges::find(e.operands[k], label);
+    return found == e.operands[k].end() ? int64_t{-1} : static_cast<int64_t>(found - e.operands[k].begin());
+  };
+  std::vector<size_t> batch, others[2];
+  for (const size_t label : e.result)
+    if (place(0, label) >= 0 && place(1, label) >= 0) {
+      batch.push_back(label);
+      for (const size_t k : {0, 1}) factors[k].batch.push_back(place(k, label));
+    }
+  for (const size_t k : {0, 1})
+    for (size_t d = 0; d < e.operands[k].size(); ++d) {
+      const size_t label = e.operands[k][d];
+      const bool is_shared = place(1 - k, label) >= 0, stays = std::ranges::count(e.result, label) > 0;
+      // Diagonals, what broadcasts, and what one operand alone sums are no product's.
+      if (std::ranges::count(e.operands[k], label) > 1 || (!is_shared && !stays)) return {};
+      if (is_shared && (shape_of(node, k)[d] == Dim(1)) != (e.extents[label] == Dim(1))) return {};
+      if (!is_shared) {
+        factors[k].others.push_back(static_cast<int64_t>(d));
+        others[k].push_back(label);
+      } else if (!stays && k == 0) {
+        factors[0].contracting.push_back(static_cast<int64_t>(d));
+        factors[1].contracting.push_back(place(1, label));
+      }
+    }
+  if (!is_product(factors[0], factors[1])) return {};
+  if (e.result == joined(joined(batch, others[0]), others[1])) return std::pair{factors[0], factors[1]};
+  if (e.result == joined(joined(batch, others[1]), others[0]) && is_product(factors[1], factors[0]))
+    return std::pair{factors[1], factors[0]};
+  return {};
+}
+
+Result<std::vector<Value*>> lower_einsum(passes::Lowering& g, const Node& node) {
+  if (node.inputs.size() > 2) return product_by_pairs(g, node);
+  FETTLE_TRY(const Equation e, read_equation(node));
+  const auto factors = as_product(node, e);
+  Shape shape;
+  for (const size_t label : e.result) shape.push_back(e.extents[label]);
+  return std::vector{product_of_matrices(g, factors->first, factors->second, "MatMul", shape)};
+}
+bool is_lowered(const Node& node) {
+  if (node.inputs.size() > 2) return true;
+  const auto e = read_equation(node);
+  return e && as_product(node, *e);
+}
 
 constexpr OpDef defs[] = {
-    passes::by_data<product_by_pairs, has_many>(define(kComplexOutFusable, "Einsum", {1, kAny}, einsum_type, einsum)),
+    passes::by_data<lower_einsum, is_lowered>(define(kComplexOutFusable, "Einsum", {1, kAny}, einsum_type, einsum)),
 };
 
 }  // namespace

@@ -63,6 +63,25 @@ TEST_F(Einsums, OfManyOperands) {
   }
 }
 
+TEST_F(Einsums, OfTwoOperands) {
+  const std::map<char, int64_t> extents{{'a', 2}, {'b', 3}, {'c', 4}, {'d', 5}, {'e', 3}};
+  const std::pair<const char*, bool> equations[] = {
+      {"abc,cd->abd", true},     {"abc,acd->abd", true},   {"abc,adc->abd", true},    {"bacd,bead->baec", true},
+      {"abc,dc->dab", true},     {"ab,ac->bc", true},      {"abcd,cde->abe", true},   {"abcd,aecd->aeb", true},
+      {"abdc,abed->abce", true}, {"bac,ace->abe", true},   {"abc,ace->bae", false},   {"abc,dec->adbe", false},
+      {"abc,cd->ad", false},     {"aab,bc->ac", false},    {"ab,b->a", false},        {"ab,cd->abcd", false},
+      {"abcd,ace->bde", false},  {"dabc,eabc->aed", true}, {"acbd,aebd->acbe", false}};
+  for (const auto& [equation, is_product] : equations) {
+    SCOPED_TRACE(equation);
+    std::map<char, int64_t> used;
+    for (const char letter : std::string(equation))
+      if (extents.contains(letter)) used[letter] = extents.at(letter);
+    const Case c = random_case(equation, used);
+    check(c, {reference(c, used)});
+    EXPECT_EQ(has_op(optimized(c), "MatMul"), is_product);
+  }
+}
+
 TEST_F(Einsums, OfManyOperandsWithNothing) {
   const std::map<char, int64_t> extents{{'a', 2}, {'b', 0}, {'c', 4}};
   for (const char* equation : {"ab,bc,c->a", "ab,bc,c->b"}) {

@@ -177,8 +177,7 @@ Values one_hot_encoder(Lowering& g, const Node& node) {
   y = g.cast(y, kF32);
   if (node.attrs.get_int("zeros", 1) == 0) {
     Value* known = g.reduce("ReduceMax", y, {last}, false);
-    known = g.reduce("ReduceMin", known, first_numbers(static_cast<size_t>(last)), false);
-    g.require(g("Greater", {known, g.number(0, kF32)}), "an element is none of the categories, and zeros is 0");
+    g.require_all(g("Greater", {known, g.number(0, kF32)}), "an element is none of the categories, and zeros is 0");
   }
   return std::vector{y};
 }

@@ -1,0 +1,466 @@
+"""FX graphs of ATen operators as graphs of Fettle.
+
+`Walk` goes over a graph's nodes. What an operator becomes is a function in a table (`translates`), made of Fettle's own
+operators. One that is not in the table, or whose arguments are not covered, is refused by name (`Unsupported`)."""
+
+import inspect
+import operator
+
+import ml_dtypes
+import numpy
+import sympy
+import torch
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.utils._sympy import functions as symbolic
+
+import fettle
+
+Kind = ELEMENTWISE_TYPE_PROMOTION_KIND
+
+# Element types: torch's, and their names.
+DTYPES = {
+    torch.float32: "float32",
+    torch.float64: "float64",
+    torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+    torch.int8: "int8",
+    torch.int16: "int16",
+    torch.int32: "int32",
+    torch.int64: "int64",
+    torch.uint8: "uint8",
+    torch.uint16: "uint16",
+    torch.uint32: "uint32",
+    torch.uint64: "uint64",
+    torch.bool: "bool",
+}
+
+_operators = {}  # OpOverload → its function, and the arguments that this takes
+
+
+class Unsupported(Exception):
+    """The reason why an operator is left to torch."""
+
+
+def translates(*names):
+    """The function below stands for these operators: "add.Tensor" of aten, or "prims::erfc.default"."""
+
+    def register(function):
+        for name in names:
+            space, _, name = name.rpartition("::")
+            packet, _, overload = name.partition(".")
+            overloads = getattr(getattr(torch.ops, space or "aten"), packet, None)
+            found = getattr(overloads, overload or "default", None) if overloads is not None else None
+            if found is not None:  # torch of another version may lack it
+                _operators[found] = (function, inspect.signature(function))
+        return function
+
+    return register
+
+
+def known():
+    return set(_operators)
+
+
+class Tensor:
+    """A tensor of the FX graph: its value in Fettle's, and what torch says of it."""
+
+    __slots__ = ("fake", "value")
+
+    def __init__(self, value, fake):
+        self.value, self.fake = value, fake
+
+    dtype = property(lambda self: self.fake.dtype)
+    shape = property(lambda self: tuple(self.fake.shape))
+    rank = property(lambda self: self.fake.dim())
+
+
+def numpy_dtype(dtype):
+    name = DTYPES.get(dtype)
+    if name is None:
+        raise Unsupported(f"element type {dtype}")
+    return numpy.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+def array_of(tensor):
+    """numpy's view of the same memory. While torch traces, operators would make none that are real."""
+    with unset_fake_temporarily():
+        tensor = tensor.detach().resolve_neg().contiguous()
+        if tensor.dtype == torch.bfloat16:
+            return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        return tensor.numpy()
+
+
+def tensor_of(array):
+    """Torch's view of numpy's memory."""
+    if array.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(array.view("int16")).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def is_number(value):
+    return isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def expression(value):
+    """sympy's expression of an integer."""
+    return value.node.expr if isinstance(value, torch.SymInt) else sympy.Integer(value)
+
+
+def axis_of(axis, rank):
+    return axis + max(rank, 1) if axis < 0 else axis
+
+
+class Builder:
+    """What functions of operators make nodes with. `out` is what torch says of the node's result, or of its results."""
+
+    def __init__(self):
+        self.graph = fettle.Graph()
+        self.out = None
+        self.node = None
+        self._constants = {}
+        self._sizes = {}  # symbol → the value that it stands in, and the axis, or None: the value itself
+        self._dims = {}
+
+    # --- numbers
+
+    def constant(self, value, dtype):
+        """A scalar; equal ones are one."""
+        key = (repr(value), dtype)
+        if key not in self._constants:
+            self._constants[key] = self.graph.constant(numpy.asarray(value, numpy_dtype(dtype)))
+        return self._constants[key]
+
+    def integers(self, values):
+        key = tuple(values)
+        if key not in self._constants:
+            self._constants[key] = self.graph.constant(numpy.asarray(key, "int64").reshape(len(key)))
+        return self._constants[key]
+
+    def number(self, value, dtype):
+        """A scalar of this type: a number, or a size."""
+        if isinstance(value, torch.SymInt):
+            if value.node.is_constant():
+                return self.constant(int(value), dtype)
+            return self.cast(self.graph.Squeeze(self.dims([value]), self.integers([0])), torch.int64, dtype)
+        if isinstance(value, (torch.SymFloat, torch.SymBool)):
+            raise Unsupported(f"a number that sizes decide ({value})")
+        return self.constant(value, dtype)
+
+    # --- sizes
+
+    def size_in(self, symbol, value, axis):
+        self._sizes.setdefault(symbol, (value, axis))
+
+    def has_size(self, symbol):
+        return symbol in self._sizes
+
+    def dims(self, values):
+        """A shape, as a tensor of int64."""
+        values = [int(v) if isinstance(v, torch.SymInt) and v.node.is_constant() else v for v in values]
+        if all(isinstance(v, int) for v in values):
+            return self.integers(values)
+        parts = [self.integers([v]) if isinstance(v, int) else self._dim(expression(v)) for v in values]
+        return parts[0] if len(parts) == 1 else self.graph.Concat(*parts, axis=0)
+
+    def _dim(self, expr):
+        if expr not in self._dims:
+            self._dims[expr] = self._computed(expr)
+        return self._dims[expr]
+
+    def _computed(self, expr):
+        g = self.graph
+        if expr.is_Integer:
+            return self.integers([int(expr)])
+        if expr.is_Symbol:
+            if expr not in self._sizes:
+                raise Unsupported(f"the size {expr}, which no input tells")
+            value, axis = self._sizes[expr]
+            return value if axis is None else g.Shape(value, start=axis, end=axis + 1)
+        parts = expr.args
+        if expr.is_Pow and parts[1].is_Integer and parts[1] > 0:
+            return self._folded(g.Mul, [parts[0]] * int(parts[1]))
+        for kind, make in ((sympy.Add, g.Add), (sympy.Mul, g.Mul), (symbolic.Max, g.Max), (symbolic.Min, g.Min),
+                           (sympy.Max, g.Max), (sympy.Min, g.Min)):  # fmt: skip
+            if isinstance(expr, kind):
+                return self._folded(make, parts)
+        if isinstance(expr, (symbolic.FloorDiv, symbolic.CleanDiv)):  # sizes are not negative
+            return g.Div(self._dim(parts[0]), self._dim(parts[1]))
+        if isinstance(expr, (symbolic.Mod, symbolic.PythonMod)):
+            return g.Mod(self._dim(parts[0]), self._dim(parts[1]))
+        raise Unsupported(f"the size {expr}")
+
+    def _folded(self, make, parts):
+        total = self._dim(parts[0])
+        for part in parts[1:]:
+            total = make(total, self._dim(part))
+        return total
+
+    # --- tensors
+
+    def cast(self, value, dtype, to):
+        return value if dtype == to else self.graph.Cast(value, to=DTYPES[to])
+
+    def as_type(self, x, dtype):
+        """A tensor or a number, in this type."""
+        if isinstance(x, Tensor):
+            numpy_dtype(dtype)
+            return self.cast(x.value, x.dtype, dtype)
+        return self.number(x, dtype)
+
+    def promoted(self, *args, kind=Kind.DEFAULT):
+        """Operands in the type that torch computes in, and that type."""
+        numpy_dtypes = [a.fake if isinstance(a, Tensor) else a for a in args]
+        computed, result = elementwise_dtypes(*numpy_dtypes, type_promotion_kind=kind)
+        dtype = computed if kind is Kind.ALWAYS_BOOL else result
+        numpy_dtype(dtype)
+        return [self.as_type(a, dtype) for a in args], dtype
+
+    def reshape(self, value, shape):
+        """Where one extent is open and the others are numbers, it is what is left."""
+        shape = list(shape)
+        open_ = [i for i, e in enumerate(shape) if not isinstance(e, int)]
+        if len(open_) == 1 and all(shape[:open_[0]] + shape[open_[0] + 1:]):
+            shape[open_[0]] = -1
+        return self.graph.Reshape(value, self.dims(shape), allowzero=1)
+
+    def transpose(self, value, perm):
+        return value if list(perm) == sorted(perm) else self.graph.Transpose(value, perm=list(perm))
+
+    def zeros(self, shape, dtype, fill=0):
+        return self.graph.Expand(self.constant(fill, dtype), self.dims(shape))
+
+    def uses(self, index):
+        """Whether anyone wants the node's result of this number."""
+        return any(user.target is not operator.getitem or user.args[1] == index for user in self.node.users)
+
+
+class Input:
+    """An input of the compiled model: the FX graph's of this number; a number itself where `is_number`."""
+
+    def __init__(self, index, is_number):
+        self.index, self.is_number = index, is_number
+
+
+class Walk:
+    """Translates the graph of `module`. `constants`: index of an input → the tensor that it always is.
+
+    `refused` has the nodes that are left to torch, and why; only without any is `graph` whole."""
+
+    def __init__(self, module, constants):
+        self.module = module
+        self.builder = Builder()
+        self.graph = self.builder.graph
+        self.inputs, self.outputs = [], []  # of the model: Input; indices into `results`
+        self.results = []  # of the FX graph: fakes, and what is none
+        self.orders = []  # of each output's axes in memory, or None: as they are
+        self.sizes = {}  # names of open sizes → options of fettle.compile
+        self.refused = {}
+        self._stand_ins = 0
+        self._values = {}
+        self._constants = constants
+        placeholders = module.graph.find_nodes(op="placeholder")
+        for index, node in enumerate(placeholders):
+            self._placeholder(index, node)
+        self._number_inputs(placeholders)
+        for node in module.graph.nodes:
+            if node.op not in ("placeholder", "output"):
+                self._visit(node)
+        self._finish(module.graph.output_node())
+
+    # --- inputs
+
+    def _placeholder(self, index, node):
+        fake = node.meta.get("val")
+        if not isinstance(fake, torch.Tensor):
+            self._values[node] = fake
+            return
+        if index in self._constants:
+            self._values[node] = self._constant(self._constants[index], fake)
+            return
+        self._values[node] = self._input(f"x{index}", fake)
+        if self._values[node]:
+            self.inputs.append(Input(index, False))
+
+    def _constant(self, tensor, fake):
+        self._check(fake)
+        return Tensor(self.graph.constant(array_of(tensor)), fake)
+
+    def _check(self, fake):
+        if fake.is_sparse or fake.layout != torch.strided:
+            raise Unsupported(f"a tensor whose layout is {fake.layout}")
+        if fake.device.type != "cpu":
+            raise Unsupported(f"a tensor on {fake.device}")
+        numpy_dtype(fake.dtype)
+
+    def _input(self, name, fake):
+        """None where no model can take it: what needs it is refused."""
+        try:
+            self._check(fake)
+        except Unsupported:
+            return None
+        shape = []
+        for axis, extent in enumerate(fake.shape):
+            if isinstance(extent, int) or extent.node.is_constant():
+                shape.append(int(extent))
+                continue
+            expr = extent.node.expr
+            shape.append(str(expr) if expr.is_Symbol else f"{name}_{axis}")
+            self._open(shape[-1], extent)
+        value = self.graph.input(name, DTYPES[fake.dtype], shape)
+        for axis, extent in enumerate(fake.shape):
+            if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
+                self.builder.size_in(extent.node.expr, value, axis)
+        return Tensor(value, fake)
+
+    def _open(self, name, extent):
+        """Kernels are made for the size that was seen."""
+        hint = extent.node.hint if extent.node.has_hint() else None
+        if hint is not None and hint > 0:
+            self.sizes[name] = {"tune_at": int(hint)}
+
+    def _number_inputs(self, placeholders):
+        """A size that no tensor has is an input itself."""
+        for index, node in enumerate(placeholders):
+            number = node.meta.get("val")
+            if not isinstance(number, torch.SymInt) or not number.node.expr.is_Symbol:
+                continue
+            symbol = number.node.expr
+            if self.builder.has_size(symbol) or not self._is_needed(symbol):
+                continue
+            self.builder.size_in(symbol, self.graph.input(f"n{index}", "int64", [1]), None)
+            self.inputs.append(Input(index, True))
+
+    def _is_needed(self, symbol):
+        return any(symbol in extents for extents in map(_symbols, self.module.graph.nodes))
+
+    # --- nodes
+
+    def _visit(self, node):
+        try:
+            self._values[node] = self._translated(node)
+        except Unsupported as reason:
+            self.refused[node] = f"{_name(node)}: {reason}"
+        except fettle.Error as error:
+            self.refused[node] = f"{_name(node)}: {str(error).splitlines()[0]}"
+        if node in self.refused:
+            self._values[node] = self._as_inputs(node, node.meta.get("val"))
+
+    def _as_inputs(self, node, fake):
+        """What stands for results of a node that is refused, so that the walk goes on."""
+        if isinstance(fake, (list, tuple)):
+            return [self._as_inputs(node, part) for part in fake]
+        if not isinstance(fake, torch.Tensor):
+            return fake
+        self._stand_ins += 1
+        return self._input(f"r{self._stand_ins}", fake)
+
+    def _translated(self, node):
+        fake = node.meta.get("val")
+        if node.op == "get_attr":
+            tensor = operator.attrgetter(node.target)(self.module)
+            if not isinstance(tensor, torch.Tensor):
+                raise Unsupported("an attribute that is no tensor")
+            return self._constant(tensor, fake if isinstance(fake, torch.Tensor) else tensor)
+        if node.op != "call_function":
+            raise Unsupported("no operator")
+        if node.target is operator.getitem and isinstance(self._values.get(node.args[0]), (list, tuple)):
+            value = self._values[node.args[0]][node.args[1]]
+            if value is None:
+                raise Unsupported("a result that was left out")
+            return value
+        if is_number(fake):
+            return fake  # what sizes make; its expression says how
+        if node.target not in _operators:
+            raise Unsupported("not known to Fettle")
+        function, signature = _operators[node.target]
+        for part in fake if isinstance(fake, (list, tuple)) else [fake]:
+            if isinstance(part, torch.Tensor):
+                self._check(part)
+        args = torch.fx.map_arg(node.args, self._argument)
+        kwargs = torch.fx.map_arg(node.kwargs, self._argument)
+        self.builder.out, self.builder.node = fake, node
+        try:
+            signature.bind(self.builder, *args, **kwargs)
+        except TypeError as error:
+            raise Unsupported(f"arguments that are not covered ({error})") from None
+        made = function(self.builder, *args, **kwargs)
+        if isinstance(fake, (list, tuple)):
+            made = list(made) + [None] * (len(fake) - len(made))
+            return [self._wrapped(value, part) for value, part in zip(made, fake)]
+        return self._wrapped(made, fake)
+
+    def _argument(self, node):
+        value = self._values[node]
+        if value is None:
+            raise Unsupported(f"its operand {node.name} is none that models take")
+        return value
+
+    @staticmethod
+    def _wrapped(value, fake):
+        return None if value is None else Tensor(value, fake)
+
+    # --- outputs
+
+    def _finish(self, node):
+        results = node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]
+        for result in results:
+            value = self._values.get(result) if isinstance(result, torch.fx.Node) else result
+            if not isinstance(value, Tensor):
+                self.results.append(value)
+                continue
+            order = _memory_order(value.fake)
+            made = value.value if order is None else self.graph.Transpose(value.value, perm=order)
+            self.graph.output(f"y{len(self.results)}", self.graph.Identity(made))
+            self.outputs.append(len(self.results))
+            self.orders.append(order)
+            self.results.append(value.fake)
+
+
+def _name(node):
+    return str(node.target) if node.op == "call_function" else f"{node.op} {node.target}"
+
+
+def _symbols(node):
+    """Of the sizes that a node's results and numbers have."""
+    found = set()
+
+    def look(value):
+        if isinstance(value, (list, tuple)):
+            for part in value:
+                look(part)
+        elif isinstance(value, torch.Tensor):
+            for extent in value.shape:
+                look(extent)
+        elif isinstance(value, torch.SymInt):
+            found.update(value.node.expr.free_symbols)
+
+    if node.op not in ("placeholder", "output"):
+        look(node.meta.get("val"))
+    return found
+
+
+def hint(value):
+    """A size as it was seen while tracing: what it says must not decide what is computed."""
+    return value.node.hint if isinstance(value, torch.SymInt) else value
+
+
+def dense_order(extents, strides):
+    """Axes from the outermost in memory on, or None where the tensor has gaps, or none that are known."""
+    extents, strides = [hint(e) for e in extents], [hint(s) for s in strides]
+    if None in extents or None in strides:
+        return None
+    order = sorted(range(len(extents)), key=lambda axis: (-strides[axis], axis))
+    count = 1
+    for axis in reversed(order):
+        if extents[axis] != 1 and strides[axis] != count:
+            return None
+        count *= extents[axis]
+    return order if count else None
+
+
+def _memory_order(fake):
+    """The order of a result's axes in memory, where it is dense, and not in its own order."""
+    order = dense_order(fake.shape, fake.stride())
+    moved = [axis for axis in order or [] if hint(fake.shape[axis]) != 1]
+    return None if moved == sorted(moved) else order

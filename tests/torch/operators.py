@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Torch's own samples of its operators, in f32, compiled and beside eager mode.
+
+operators.py [--names a,b] [--samples 3] [--part 1/4] [--write FILE] prints "name: passed | refused: reason | not traced: why | WRONG: how" for each
+operator of the list: all of op_db that take f32, whose samples are tensors, and that draw no random numbers."""
+
+import argparse
+import logging
+import os
+import sys
+import warnings
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+import fettle
+import fettle.torch
+
+logging.disable(logging.WARNING)
+warnings.filterwarnings("ignore")
+
+# What draws random numbers, or gives memory that was never written.
+_RANDOM = ("bernoulli", "cauchy", "dropout", "empty", "exponential", "new_empty", "geometric", "log_normal", "multinomial", "normal",
+           "rand", "rrelu", "uniform", "_batch_norm_with_update", "nn.functional.scaled_dot_product_attention.dropout")  # fmt: skip
+# Whose inputs or results are no tensors, or lie elsewhere than on a CPU.
+_NO_TENSORS = ("sparse", "item", "equal", "is_", "allclose", "jiterator", "to_sparse", "tolist", "__r")
+
+
+def listed():
+    for info in op_db:
+        name = f"{info.name}.{info.variant_test_name}" if info.variant_test_name else info.name
+        parts = name.replace("_like", "").split(".")
+        random = any(part.rstrip("_").startswith(word) or part.endswith(word) for part in parts for word in _RANDOM)
+        other = any(word in name and not name.startswith("isin") for word in _NO_TENSORS if word != "item") or name == "item"
+        if random or other or torch.float32 not in info.supported_dtypes("cpu"):
+            continue
+        yield name, info
+
+
+def _close(got, wanted):
+    """None, or how they differ."""
+    if isinstance(wanted, (list, tuple)):
+        if len(got) != len(wanted):
+            return f"{len(got)} results, not {len(wanted)}"
+        return next((how for how in map(_close, got, wanted) if how), None)
+    if not isinstance(wanted, torch.Tensor):
+        return None if got == wanted else f"{got}, not {wanted}"
+    try:
+        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5, equal_nan=True)
+    except AssertionError as error:
+        return " ".join(str(error).split())[:150]
+    return None
+
+
+def _reason(error):
+    while error is not None:
+        if isinstance(error, (fettle.torch.Unsupported, fettle.Error)):
+            return " ".join(str(error).split())[:200]
+        error = getattr(error, "inner_exception", None) or error.__cause__
+    return None
+
+
+def _said(error):
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+
+
+def _torchs_own(function, sample):
+    """Why torch itself makes no graph of it, if so."""
+    torch._dynamo.reset()
+    try:
+        torch.compile(function, backend="aot_eager", fullgraph=True, dynamic=False)(sample.input, *sample.args, **sample.kwargs)
+    except Exception as error:
+        return f"torch makes no graph of it ({_said(error)})"
+    return None
+
+
+def judged(info, samples):
+    wrong = refused = None
+    count = 0
+    # Torch says which samples may be asked: those that go through one graph.
+    for sample in info.sample_inputs("cpu", torch.float32):
+        if count == samples:
+            break
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+
+        def function(*args, **kwargs):
+            return info.op(*args, **kwargs)
+
+        args = (sample.input, *sample.args)
+        with torch.no_grad():
+            try:
+                wanted = function(*args, **sample.kwargs)
+            except Exception:
+                continue  # not on this machine
+            count += 1
+            try:
+                compiled = torch.compile(function, backend="fettle", fullgraph=True, options={"strict": True}, dynamic=False)
+                how = _close(compiled(*args, **sample.kwargs), wanted)
+                if how:
+                    wrong = wrong or how
+            except Exception as error:
+                refused = refused or _reason(error) or _torchs_own(function, sample) or _said(error)
+    if wrong:
+        return f"WRONG: {wrong}"
+    if refused:
+        return f"refused: {refused}" if "torch makes no graph" not in refused else f"not traced: {refused}"
+    return "passed" if count else "no samples"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--names", default="")
+    parser.add_argument("--samples", type=int, default=3)
+    parser.add_argument("--part", default="1/1")
+    parser.add_argument("--write", default="")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    names = set(filter(None, options.names.split(",")))
+    part, parts = map(int, options.part.split("/"))
+    lines = []
+    for index, (name, info) in enumerate(listed()):
+        if index % parts != part - 1 or (names and name not in names and info.name not in names):
+            continue
+        lines.append(f"{name}: {judged(info, options.samples)}")
+        print(lines[-1], flush=True)
+    if options.write:
+        with open(options.write, "w") as file:
+            file.write("\n".join(lines) + "\n")
+    traced = [line for line in lines if ": not traced: " not in line]
+    print(f"{sum(line.endswith(': passed') for line in lines)} of {len(traced)} passed, "
+          f"{sum(': WRONG' in line for line in lines)} wrong", file=sys.stderr)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
+    os._exit(0)

@@ -1,0 +1,183 @@
+"""torch.compile(backend="fettle"): results, what is left to torch, and weights that change."""
+
+import unittest
+
+import torch
+from torch.nn import functional as F
+
+from fettle_torch import close, compiled, statistics
+
+
+class Small(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.second = torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4)
+
+    def forward(self, x):
+        return self.second(self.norm(F.gelu(self.first(x))))
+
+
+class Backend(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+        torch._dynamo.reset()
+        statistics.reset()
+
+    def same(self, function, *args, **options):
+        with torch.no_grad():
+            got, wanted = compiled(function, **options)(*args), function(*args)
+        close(self, got, wanted)
+        return got
+
+    def test_torch_finds_it(self):
+        self.assertIn("fettle", torch._dynamo.list_backends())
+
+    def test_a_model_is_one_compiled_graph(self):
+        self.same(Small().eval(), torch.randn(3, 8))
+        self.assertEqual(statistics.compiled, 1)
+        self.assertEqual(statistics.refused, {})
+
+    def test_types_are_promoted_as_torch_does(self):
+        integers, floats = torch.arange(6).reshape(2, 3), torch.randn(2, 3)
+        got = self.same(lambda i, f: (i + f, i / 2, i > 1.5, i * True, f.to(torch.bfloat16) + i, torch.exp(i)), integers, floats)
+        self.assertEqual([t.dtype for t in got],
+                         [torch.float32, torch.float32, torch.bool, torch.int64, torch.bfloat16, torch.float32])  # fmt: skip
+
+    def test_nan_goes_where_torch_has_it(self):
+        x = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 2.5, -2.5])
+        self.same(lambda x: (F.relu(x), x.clamp(-1, 1), torch.maximum(x, x.flip(0)), torch.round(x), torch.sign(x), x.amax(),
+                             x.max(), torch.log1p(x), torch.expm1(x), torch.fmax(x, x.flip(0))), x)  # fmt: skip
+
+    def test_nan_is_the_largest_when_sorted(self):
+        x = torch.tensor([3.0, float("nan"), 1.0, 2.0])
+        self.same(lambda x: (torch.sort(x), torch.sort(x, descending=True), torch.topk(x, 2), torch.argmax(x), x.max(0), x.median(),
+                             x.kthvalue(2)), x)  # fmt: skip
+
+    def test_quotients_and_remainders_have_torchs_signs(self):
+        x, y = torch.tensor([7, -7, 7, -7, 0]), torch.tensor([3, 3, -3, -3, 5])
+        self.same(lambda x, y: (x // y, x % y, torch.fmod(x, y), torch.div(x, y, rounding_mode="trunc")), x, y)
+        self.same(lambda x, y: (x // y, x % y, torch.fmod(x, y), torch.div(x, y, rounding_mode="floor")), x / 2, y / 3)
+
+    def test_results_keep_their_strides(self):
+        got = self.same(lambda x: torch.relu(x).permute(2, 0, 1), torch.randn(3, 4, 5))
+        self.assertEqual(got.stride(), torch.randn(3, 4, 5).permute(2, 0, 1).stride())
+
+    def test_inputs_of_any_strides(self):
+        x = torch.randn(6, 5, 4)
+        self.same(lambda x: torch.exp(x) + 1, x.permute(2, 0, 1)[:, ::2])
+        self.same(lambda x: torch.exp(x) + 1, x[:1, :1, 0].expand(3, 4))
+
+    def test_results_without_elements(self):
+        self.same(lambda x: (x[:0] * 2, torch.zeros(3, 0), x + 1), torch.randn(4, 2))
+
+    def test_constants_in_the_code(self):
+        self.same(lambda x: torch.where(x > 0, x, torch.tensor(2.0)) + torch.tensor([1.0, 2.0]), torch.randn(4, 2))
+
+    def test_views_of_memory(self):
+        self.same(lambda x: (x.permute(1, 0, 2).contiguous().as_strided((2, 3), (1, 4)), x.unfold(1, 2, 1) * 2), torch.randn(3, 4, 2))
+
+    def test_masks_as_indices(self):
+        def function(x, mask, values):
+            x = x.clone()
+            x[mask] = values
+            y = x.clone()
+            y[mask] = 0
+            return x, y
+
+        self.same(function, torch.randn(3, 4), torch.tensor([True, False, True]), torch.randn(2, 4))
+
+    def test_an_input_is_changed_in_place(self):
+        def function(x):
+            x.mul_(2)
+            return x + 1
+
+        with torch.no_grad():
+            x, y = torch.ones(4), torch.ones(4)
+            close(self, compiled(function)(x), function(y))
+            close(self, x, y)
+
+    def test_what_is_not_known_is_left_to_torch(self):
+        def function(x):
+            return torch.relu(torch.linalg.qr(torch.relu(x) + 1)[1] * 2) + 1
+
+        self.same(function, torch.randn(5, 5))
+        self.assertEqual(statistics.compiled, 2)  # before and after
+        (reason,) = [reason for reason in statistics.refused if "qr" in reason]
+        self.assertEqual(reason, "aten.linalg_qr.default: not known to Fettle")
+
+    def test_strict_names_what_is_not_known(self):
+        with self.assertRaisesRegex(Exception, "aten.linalg_qr.default: not known to Fettle"):
+            compiled(lambda x: torch.linalg.qr(x + 1)[1] + 1, options={"strict": True})(torch.randn(5, 5))
+
+    def test_random_numbers_are_torchs(self):
+        def function(x):
+            return F.dropout(torch.relu(x) + 1, 0.5) * 2 + torch.rand(3)
+
+        x = torch.randn(4, 3)
+        with torch.no_grad():
+            call = compiled(function)
+            call(x)
+            torch.manual_seed(1)
+            got = call(x)
+            torch.manual_seed(1)
+            close(self, got, function(x))
+
+    def test_an_unknown_option_is_an_error(self):
+        with self.assertRaisesRegex(Exception, "thread_count"):
+            compiled(torch.relu, options={"thread_count": 2})(torch.randn(3))
+
+
+class Weights(unittest.TestCase):
+    """Weights become constants; whatever changes them is seen."""
+
+    def setUp(self):
+        torch.manual_seed(0)
+        torch._dynamo.reset()
+        statistics.reset()
+        self.model, self.x = Small().eval(), torch.randn(3, 8)
+        self.compiled = compiled(self.model)
+
+    def check(self):
+        with torch.no_grad():
+            close(self, self.compiled(self.x), self.model(self.x))
+
+    def test_written_in_place(self):
+        self.check()
+        with torch.no_grad():
+            self.model.first.weight.add_(1)
+        self.check()
+        self.assertEqual(statistics.compiled, 2)
+
+    def test_loaded(self):
+        self.check()
+        self.model.load_state_dict(Small().state_dict())
+        self.check()
+
+    def test_replaced(self):
+        self.check()
+        self.model.first.weight = torch.nn.Parameter(torch.randn(16, 8))
+        self.check()
+
+    def test_given_other_memory(self):
+        self.check()
+        self.model.first.weight.data = torch.randn(16, 8)
+        self.check()
+
+    def test_that_change_all_the_time_are_inputs(self):
+        for _ in range(6):
+            self.check()
+            with torch.no_grad():
+                self.model.first.weight.add_(1)
+        self.assertEqual(statistics.compiled, 3)
+
+    def test_are_not_frozen_where_that_is_said(self):
+        self.compiled = compiled(self.model, options={"freeze": False})
+        self.check()
+        with torch.no_grad():
+            self.model.first.weight.add_(1)
+        self.check()
+        self.assertEqual(statistics.compiled, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
