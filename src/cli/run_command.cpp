@@ -19,7 +19,7 @@ struct Options {
   PassNames without;
   Limits limits;
   int threads = 0;
-  double max_operations = VerifyOptions().max_operations;
+  double max_operations = ModelVerifyOptions().max_operations;
   bool pin = false, verify = false, cache = false, json = false;
 };
 

@@ -436,7 +436,7 @@ Result<Values> select_and_scatter(Lowering& g, const Node& node) {
   return Values{g.reshape(result[0], shape)};
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef general_reduce_defs[] = {
     passes::composite<reduce>("fettle.Reduce", {2, kAny}, -1),
     passes::composite<cumulate>("fettle.CumulativeReduce", {2, kAny}, -1),
     passes::composite<reduce_window>("fettle.ReduceWindow", {2, kAny}, -1),
@@ -447,6 +447,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily general_reduce_ops{"general_reduce", defs};
+extern constinit const OpFamily general_reduce_ops{"general_reduce", general_reduce_defs};
 
 }  // namespace fettle
