@@ -11,8 +11,9 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Rooms whose files are known to compile together.
-FOLDERS = tuple(f"src/{room}" for room in ("analysis", "arith", "base", "ir", "schedule", "target", "te"))
+# All rooms but rt, which is compiled for a machine without an operating system.
+ROOMS = re.search(r"set\(FETTLE_ROOMS\s+([^)]*)\)", (ROOT / "CMakeLists.txt").read_text())[1].split()
+FOLDERS = tuple(f"src/{room}" for room in ROOMS if room != "rt")
 LINES = 1600
 
 TYPE = re.compile(r"\s*(?:struct|class|union|enum(?: class)?|concept|namespace)\s+(?:alignas\(\w+\)\s+)?(\w+)")

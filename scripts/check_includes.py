@@ -3,7 +3,8 @@
 
 The order is the list FETTLE_ROOMS in CMakeLists.txt: a room includes itself and the rooms before it, less what
 FORBIDDEN takes away. `rt` includes no other room, and of the standard library only what a freestanding
-implementation has. Prints each offending line and exits with 1 if there is one.
+implementation has. Also that no two headers give one name to two types of a namespace, which the linker would mix up.
+Prints each offending line and exits with 1 if there is one.
 """
 
 import pathlib
@@ -63,6 +64,22 @@ def check_file(path, rooms, problems):
             problems.append(f"{where}: {room} may not include {other} ({name})")
 
 
+NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.M)
+TYPE = re.compile(r"^(?:struct|class|enum|enum class) (\w+)(?: final)?(?: : [^;{]*)? \{", re.M)
+
+
+def check_types(problems):
+    found = {}
+    for path in sorted((ROOT / "src").rglob("*.h")):
+        text = path.read_text(errors="replace")
+        namespace = NAMESPACE.search(text)
+        for name in TYPE.findall(text) if namespace else ():
+            found.setdefault(f"{namespace[1]}::{name}", []).append(str(path.relative_to(ROOT)))
+    for name, paths in found.items():
+        if len(paths) > 1:
+            problems.append(f"{name} is a type in each of {', '.join(paths)}")
+
+
 def main():
     rooms = rooms_in_order()
     problems = []
@@ -76,9 +93,10 @@ def main():
             continue
         count += 1
         check_file(path, rooms, problems)
+    check_types(problems)
     for problem in problems:
         print(problem)
-    print(f"{count} files, {len(problems)} forbidden includes")
+    print(f"{count} files, {len(problems)} forbidden includes or names")
     return 1 if problems else 0
 
 

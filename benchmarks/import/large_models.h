@@ -12,9 +12,10 @@ struct LargeModel {
   double limit_s;  // from the file to the optimised graph, on a machine with a core of its own
   /// The ONNX file. The full size is n = 1; tests take a part of it.
   std::function<std::string(double n)> bytes;
+  bool is_refused = false;  // at any size, and as quickly
 };
 
-/// Chains, models that are wide, values with many uses, long names, nested branches.
+/// Chains, models that are wide, values with many uses, open sizes, long names, branches and bodies.
 const std::vector<LargeModel>& large_models();
 
 }  // namespace fettle::bench

@@ -14,8 +14,8 @@ from .kernel import Kernel, aligned, build, empty
 from .model import Context, Model, compile
 from .operator import operator
 from .schedule import Schedule
-from .tune import (CostModel, LocalRunner, RemoteRunner, Runner, SearchStrategy, SketchRule, Sketches, Template, template,
-                   tune)
+from .tune import (CostModel, LocalRunner, RemoteRunner, Runner, SearchStrategy, SketchRule, Sketches, Template, Tuning,
+                   template, tune)
 
 spaces, strategies = tuple(_fettle.space_names()), tuple(_fettle.strategy_names())
 graph_passes = tuple(_fettle._graph_passes())

@@ -326,5 +326,9 @@ class Graph:
     def __str__(self):
         return str(self._base)
 
+    def _repr_html_(self):
+        from .display import text
+        return text(self)
+
     def __repr__(self):
         return f"<fettle.Graph {self.name}, opset {self.opset}>"

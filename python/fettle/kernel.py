@@ -7,7 +7,13 @@ from .errors import Error
 
 
 def empty(shape, dtype="float32"):
-    """An array that kernels use in place: C order, aligned to 64 bytes. The contents are undefined."""
+    """An array that kernels use in place: C order, aligned to 64 bytes. The contents are undefined.
+
+    >>> import fettle
+    >>> array = fettle.empty((2, 3), "float16")
+    >>> array.shape, array.ctypes.data % 64
+    ((2, 3), 0)
+    """
     dtype = _numpy_dtype(dtype)
     count = int(numpy.prod(shape, dtype=numpy.int64))
     raw = numpy.empty(count * dtype.itemsize + 64, numpy.uint8)

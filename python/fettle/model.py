@@ -208,6 +208,17 @@ class Model(_Calls):
 
         return f"<fettle.Model ({shown(self.inputs)}) -> ({shown(self.outputs)})>"
 
+    def _repr_html_(self):
+        from .display import table
+        info = self._base._info
+        rows = [(what, name, dtype, list(shape)) for what, tensors in (("input", self.inputs), ("output", self.outputs))
+                for name, dtype, shape in tensors]  # fmt: skip
+        sizes = sorted({extent for _, _, shape in self.inputs for extent in shape if isinstance(extent, str)})
+        title = (f"{info['name']}: {len(info['kernels'])} kernels, {info['arena_bytes'] / 1e6:.1f} MB of working memory"
+                 + (f"; open sizes: {', '.join(sizes)}" if sizes else ""))  # fmt: skip
+        rows += [("kernel", name, "", "") for name in info["kernels"][:50]]
+        return table(title, ("", "name", "type", "shape"), rows)
+
 
 class Context(_Calls):
     """Runs a model in memory of its own. An input that a state stands for need not be given."""
@@ -263,8 +274,19 @@ def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database=
     threads   that it runs on; 0: as many as this process may use
     database  recorded schedules, a path: the best are used
     without   passes over the graph (fettle.graph_passes) that are left out, to find where results come to differ
-    cache     whether what was compiled before is used again, and this is kept
+    cache     whether what was compiled before is used again, and this is kept: in $FETTLE_CACHE, or ~/.cache/fettle;
+              FETTLE_CACHE=off does without
     folder    where external data of bytes or a ModelProto lie
+
+    >>> import fettle, numpy
+    >>> g = fettle.Graph("twice")
+    >>> x = g.input("x", "float32", ["N"])
+    >>> g.output("y", x + x)
+    >>> model = fettle.compile(g, cache=False)
+    >>> model
+    <fettle.Model (x: float32[N]) -> (y: float32[N])>
+    >>> model(numpy.float32([1, 2])).tolist(), model.run(x=numpy.float32([3]))["y"].tolist()
+    ([2.0, 4.0], [6.0])
     """
     return Model(_fettle._open_model(_source(model, folder), dict(shapes or {}), threads, os.fsdecode(database),
-                                     dict(sizes or {}), dict(states or {}), list(without)))  # fmt: skip
+                                     dict(sizes or {}), dict(states or {}), list(without), bool(cache)))  # fmt: skip

@@ -49,6 +49,12 @@ def _install():
         result, _args, doc = PRIMITIVES[name]
         setattr(Schedule, name, _method(name, fields, result, doc))
     Schedule.__getitem__ = lambda self, name: self.get_block(name)
+    Schedule._repr_html_ = _fettle.Func._repr_html_ = _shown
+
+
+def _shown(self):
+    from .display import text
+    return text(self)
 
 
 _install()

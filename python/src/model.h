@@ -51,7 +51,9 @@ class Caller {
   /// values: one an input, in the model's order; null: none. out: None, an array, or a sequence of arrays. Returns the
   /// outputs, in the model's order. Errors: E704, E705, E710
   nb::list run(std::span<PyObject* const> values, nb::handle out);
-  /// The same on a thread of the context's.
+  /// Seconds of a run, on average, with nothing of Python around it.
+  double time(std::span<PyObject* const> values, int64_t runs);
+  /// As run, on a thread of the context's.
   void begin(std::span<PyObject* const> values);
   nb::list wait();
   void set_state(const std::string& name, nb::handle array);
@@ -63,6 +65,8 @@ class Caller {
   class Views;
   void take_inputs(std::span<PyObject* const> values);
   void take_input(size_t i, PyObject* value);
+  /// Of numpy's arrays that lie right; `how`: flags of the buffer protocol. False: of others.
+  bool take_buffer(PyObject* value, int how, FettleTensor& tensor, std::vector<int64_t>& strides);
   /// Fills in what the array is, which stays until let_go. name: of errors.
   void take_array(PyObject* value, nb::handle name, FettleTensor& tensor, std::vector<int64_t>& strides);
   void prepare_outputs(nb::handle out);

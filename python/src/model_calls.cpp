@@ -214,32 +214,35 @@ void Caller::set_state(const std::string& name, nb::handle array) {
   take(context_.set_state(name, tensor));
 }
 
-void Caller::take_array(PyObject* value, nb::handle name, FettleTensor& tensor, std::vector<int64_t>& strides) {
+bool Caller::take_buffer(PyObject* value, int how, FettleTensor& tensor, std::vector<int64_t>& strides) {
   strides.clear();
-  if (reinterpret_cast<PyObject*>(Py_TYPE(value)) == words().array_type.ptr()) {
-    Py_buffer view;
-    if (PyObject_GetBuffer(value, &view, PyBUF_STRIDED_RO | PyBUF_FORMAT) == 0) {
-      views_.push_back(view);
-      const int32_t dtype = dtype_of_format(view.format);
-      const auto item = static_cast<uintptr_t>(view.itemsize);
-      bool lies_right = dtype != 0 && reinterpret_cast<uintptr_t>(view.buf) % item == 0;
-      for (int d = 0; lies_right && d < view.ndim; ++d) {
-        lies_right = view.strides[d] % view.itemsize == 0;
-        strides.push_back(view.strides[d] / view.itemsize);
-      }
-      if (lies_right) {
-        tensor.dtype = dtype;
-        tensor.rank = view.ndim;
-        tensor.data = view.buf;
-        tensor.shape = reinterpret_cast<const int64_t*>(view.shape);
-        tensor.strides = strides.data();
-        return;
-      }
-      strides.clear();
-    } else {
-      PyErr_Clear();
-    }
+  if (reinterpret_cast<PyObject*>(Py_TYPE(value)) != words().array_type.ptr()) return false;
+  Py_buffer view;
+  if (PyObject_GetBuffer(value, &view, how | PyBUF_FORMAT) != 0) {
+    PyErr_Clear();
+    return false;
   }
+  views_.push_back(view);
+  const int32_t dtype = dtype_of_format(view.format);
+  bool lies_right = dtype != 0 && reinterpret_cast<uintptr_t>(view.buf) % static_cast<uintptr_t>(view.itemsize) == 0;
+  for (int d = 0; lies_right && d < view.ndim; ++d) {
+    lies_right = view.strides[d] % view.itemsize == 0;
+    strides.push_back(view.strides[d] / view.itemsize);
+  }
+  if (!lies_right) {
+    strides.clear();
+    return false;
+  }
+  tensor.dtype = dtype;
+  tensor.rank = view.ndim;
+  tensor.data = view.buf;
+  tensor.shape = reinterpret_cast<const int64_t*>(view.shape);
+  tensor.strides = strides.data();
+  return true;
+}
+
+void Caller::take_array(PyObject* value, nb::handle name, FettleTensor& tensor, std::vector<int64_t>& strides) {
+  if (take_buffer(value, PyBUF_STRIDED_RO, tensor, strides)) return;
   const auto take_dense = [&](InputArray array, int32_t dtype) {
     const InputArray& kept = arrays_.emplace_back(std::move(array));
     tensor.dtype = dtype;
@@ -312,39 +315,37 @@ void Caller::take_output(size_t i, PyObject* value) {
       facts_->outputs[i].finish == ModelFacts::Output::Finish::kConvert)
     refuse("it is not written into an array that is given");
   if (output.rank > 0 && output.shape == nullptr) refuse("its shape is not known");
-  const nb::object bits = nb::isinstance(given, words().array_type) ? words().bits(given) : nb::borrow(given);
-  using OutputArray = nb::ndarray<nb::device::cpu>;
-  OutputArray array;
-  if (!nb::try_cast(bits, array, false)) refuse("what is given is no array that can be written to");
-  InputArray seen;
-  int32_t dtype = dtype_of(array.dtype());
-  if (facts_->outputs[i].finish == ModelFacts::Output::Finish::kView && nb::isinstance(given, words().array_type))
-    dtype = nb::object(given.attr("dtype")).equal(facts_->outputs[i].dtype) ? expected.dtype : 0;
+  FettleTensor taken = expected;
   std::vector<int64_t> shape, strides;
-  for (size_t d = 0; d < array.ndim(); ++d) {
-    shape.push_back(static_cast<int64_t>(array.shape(d)));
-    strides.push_back(static_cast<int64_t>(array.stride(d)));
+  if (!take_buffer(value, PyBUF_STRIDED, taken, strides)) {
+    const bool is_numpy = nb::isinstance(given, words().array_type);
+    nb::ndarray<nb::device::cpu> array;
+    if (!nb::try_cast(is_numpy ? words().bits(given) : nb::borrow(given), array, false))
+      refuse("what is given is no array that can be written to");
+    taken.dtype = dtype_of(array.dtype());
+    if (is_numpy && facts_->outputs[i].finish == ModelFacts::Output::Finish::kView)
+      taken.dtype = nb::object(given.attr("dtype")).equal(facts_->outputs[i].dtype) ? expected.dtype : 0;
+    for (size_t d = 0; d < array.ndim(); ++d) {
+      shape.push_back(static_cast<int64_t>(array.shape(d)));
+      strides.push_back(static_cast<int64_t>(array.stride(d)));
+    }
+    taken.rank = static_cast<int32_t>(array.ndim());
+    taken.shape = shape.data();
+    taken.data = array.data();
   }
-  const auto rank = static_cast<int32_t>(array.ndim());
-  if (dtype != expected.dtype || rank != expected.rank) {
-    FettleTensor shown = expected;
-    shown.dtype = dtype;
-    shown.rank = rank;
-    shown.shape = shape.data();
-    refuse(fmt::format("the array that is given is {}", dtype == 0 ? "of another type" : tensor_type_to_string(shown)));
-  }
-  for (int32_t d = 0; d < rank; ++d)
-    if (output.shape[d] >= 0 && output.shape[d] != shape[static_cast<size_t>(d)])
-      refuse(fmt::format("axis {} of the array that is given is {}, not {}", d, shape[static_cast<size_t>(d)],
-                         output.shape[d]));
-  if (!rt::is_dense(shape.data(), strides.data(), rank)) refuse("the array that is given is not in C order");
+  if (taken.dtype != expected.dtype || taken.rank != expected.rank)
+    refuse(fmt::format("the array that is given is {}",
+                       taken.dtype == 0 ? "of another type" : tensor_type_to_string(taken)));
+  for (int32_t d = 0; d < taken.rank; ++d)
+    if (output.shape[d] >= 0 && output.shape[d] != taken.shape[d])
+      refuse(fmt::format("axis {} of the array that is given is {}, not {}", d, taken.shape[d], output.shape[d]));
+  if (!rt::is_dense(taken.shape, strides.data(), taken.rank)) refuse("the array that is given is not in C order");
   kept_[i] = nb::borrow(given);
   is_given_[i] = true;
   // What only the call tells the size of is copied there.
   if (fettle_tensor_bytes(&output) < 0) return;
-  output.data = array.data();
-  output.capacity_bytes = static_cast<int64_t>(array.nbytes());
-  arrays_.push_back(nb::cast<InputArray>(bits));
+  output.data = taken.data;
+  output.capacity_bytes = fettle_tensor_bytes(&output);
 }
 
 void Caller::check_overlaps() const {
@@ -463,6 +464,20 @@ nb::list Caller::run(std::span<PyObject* const> values, nb::handle out) {
   return results();
 }
 
+double Caller::time(std::span<PyObject* const> values, int64_t runs) {
+  check_idle();
+  const Views views(*this);
+  take_inputs(values);
+  prepare_outputs(nb::none());
+  const nb::gil_scoped_release released;
+  const auto start = std::chrono::steady_clock::now();
+  Result<> done;
+  for (int64_t i = 0; done && i < runs; ++i) done = context_.run_in_order(inputs_, outputs_);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  take(std::move(done));
+  return seconds.count() / static_cast<double>(runs);
+}
+
 void Caller::begin(std::span<PyObject* const> values) {
   check_idle();
   std::vector<FettleTensor> given;
@@ -578,6 +593,12 @@ void bind_model_calls(nb::class_<PyModel>& model, nb::class_<PyModelContext>& co
             return one_or_all(Borrowed(self)->run(values_of(inputs), out));
           },
           nb::arg("inputs"), nb::arg("out").none())
+      .def(
+          "_time",
+          [](PyModel& self, const nb::tuple& inputs, int64_t runs) {
+            return Borrowed(self)->time(values_of(inputs), std::max<int64_t>(runs, 1));
+          },
+          nb::arg("inputs"), nb::arg("runs"))
       .def("_run", [](PyModel& self, const nb::dict& named) {
         return by_name(*self.facts, Borrowed(self)->run(in_order(*self.facts, named), nb::none()));
       });

@@ -13,9 +13,11 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include "driver/cache.h"
 #include "driver/open.h"
 #include "graph/passes/optional_passes.h"
 #include "model.h"
+#include "model_options.h"
 #include "model_source.h"
 #include "model_types.h"
 #include "rt/tensor.h"
@@ -28,38 +30,6 @@ ModelStates outputs_to_inputs(const std::map<std::string, std::string>& given) {
   for (const auto& [past, present] : given)
     if (!states.emplace(present, past).second) raise(ErrorCode::E704, "two states end in it", present);
   return states;
-}
-
-/// By the size's name, then "min", "max", "multiple" or "tune_at".
-using SizesGiven = std::map<std::string, std::map<std::string, std::variant<int64_t, std::vector<int64_t>>>>;
-
-OpenSizes open_sizes(const SizesGiven& given) {
-  OpenSizes sizes;
-  for (const auto& [name, facts] : given) {
-    SizeFacts& made = sizes[name];
-    for (const auto& [fact, values] : facts) {
-      if (fact == "tune_at") {
-        if (const auto* points = std::get_if<std::vector<int64_t>>(&values)) {
-          made.points = *points;
-        } else {
-          made.points = {std::get<int64_t>(values)};
-        }
-        if (std::ranges::any_of(made.points, [](int64_t point) { return point < 1; }))
-          raise(ErrorCode::E709, fact + " is too small", name);
-        continue;
-      }
-      std::optional<int64_t>* place = fact == "min"        ? &made.min
-                                      : fact == "max"      ? &made.max
-                                      : fact == "multiple" ? &made.divisor
-                                                           : nullptr;
-      if (!place)
-        raise(ErrorCode::E709, fmt::format("a size has min, max, multiple and tune_at, but no \"{}\"", fact), name);
-      const auto* value = std::get_if<int64_t>(&values);
-      if (!value || *value < (fact == "multiple")) raise(ErrorCode::E709, fact + " is too small, or no number", name);
-      *place = *value;
-    }
-  }
-  return sizes;
 }
 
 /// Any object's bytes, as long as it lives.
@@ -98,6 +68,39 @@ nb::list describe(std::span<const FettleTensor> tensors) {
 
 }  // namespace
 
+OpenSizes open_sizes(const SizesGiven& given) {
+  OpenSizes sizes;
+  for (const auto& [name, facts] : given) {
+    SizeFacts& made = sizes[name];
+    for (const auto& [fact, values] : facts) {
+      if (fact == "tune_at") {
+        if (const auto* points = std::get_if<std::vector<int64_t>>(&values)) {
+          made.points = *points;
+        } else {
+          made.points = {std::get<int64_t>(values)};
+        }
+        if (std::ranges::any_of(made.points, [](int64_t point) { return point < 1; }))
+          raise(ErrorCode::E709, fact + " is too small", name);
+        continue;
+      }
+      std::optional<int64_t>* place = fact == "min"        ? &made.min
+                                      : fact == "max"      ? &made.max
+                                      : fact == "multiple" ? &made.divisor
+                                                           : nullptr;
+      if (!place)
+        raise(ErrorCode::E709, fmt::format("a size has min, max, multiple and tune_at, but no \"{}\"", fact), name);
+      const auto* value = std::get_if<int64_t>(&values);
+      if (!value || *value < (fact == "multiple")) raise(ErrorCode::E709, fact + " is too small, or no number", name);
+      *place = *value;
+    }
+  }
+  return sizes;
+}
+
+void check_threads(int threads) {
+  if (threads < 0 || threads > 1024) raise(ErrorCode::E709, "threads are 0 … 1024");
+}
+
 void bind_models(nb::module_& m) {
   nb::class_<PyModelContext> context(m, "ContextBase");
   nb::class_<PyModel> model(m, "ModelBase");
@@ -124,7 +127,9 @@ void bind_models(nb::module_& m) {
                      const FettleModelInfo& info = p.facts->model.info();
                      nb::dict made;
                      made["name"] = std::string(info.name);
-                     made["kernels"] = info.n_kernels;
+                     nb::list kernels;
+                     for (int32_t k = 0; k < info.n_kernels; ++k) kernels.append(std::string(info.kernel_names[k]));
+                     made["kernels"] = kernels;
                      made["arena_bytes"] = info.arena_bytes;
                      return made;
                    })
@@ -135,18 +140,23 @@ void bind_models(nb::module_& m) {
   bind_model_profile(context);
   const auto open = [](const PySource& source, const InputShapes& shapes, int threads, const std::string& database,
                        const SizesGiven& sizes, const std::map<std::string, std::string>& states,
-                       const std::vector<std::string>& without) {
-    if (threads < 0 || threads > 1024) raise(ErrorCode::E709, "threads are 0 … 1024");
+                       const std::vector<std::string>& without, bool cache) {
+    check_threads(threads);
+    std::vector<std::string> warnings;
     const OpenOptions options{.threads = threads,
                               .shapes = shapes,
                               .database = database,
+                              .warn = [&](const std::string& text) { warnings.push_back(text); },
                               .sizes = open_sizes(sizes),
                               .states = outputs_to_inputs(states),
                               .without = {without.begin(), without.end()}};
-    return std::make_unique<PyModel>(facts_of(take(open_model(source.source, options))));
+    auto model = cache ? open_cached_model(source.source, options) : open_model(source.source, options);
+    for (const std::string& text : warnings)
+      if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 2) != 0) throw nb::python_error();
+    return std::make_unique<PyModel>(facts_of(take(std::move(model))));
   };
   m.def("_open_model", open, nb::arg("source"), nb::arg("shapes"), nb::arg("threads"), nb::arg("database"),
-        nb::arg("sizes"), nb::arg("states"), nb::arg("without"));
+        nb::arg("sizes"), nb::arg("states"), nb::arg("without"), nb::arg("cache"));
   nb::class_<PySource>(m, "ModelSource");
   m.def("_source_of_path", [](const std::string& path) { return PySource{path}; }, nb::arg("path"));
   m.def(

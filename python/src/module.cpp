@@ -26,4 +26,5 @@ NB_MODULE(_fettle, m) {
   bind_models(m);
   bind_model_files(m);
   bind_graphs(m);
+  bind_model_tuning(m);
 }

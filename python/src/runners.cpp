@@ -13,17 +13,13 @@
 #include "program.h"
 #include "remote/remote_measurer.h"
 #include "space.h"
+#include "worker.h"
 
 namespace fettle::python {
 namespace {
 
 std::string code_name(ErrorCode code) {
   return code == ErrorCode::kNone ? std::string() : std::string(error_info(code).name);
-}
-
-std::string& worker_path() {
-  static std::string path;
-  return path;
 }
 
 MeasureResult from_python(nb::handle value) {
@@ -132,6 +128,11 @@ class InUse {
 };
 
 }  // namespace
+
+std::string& worker_path() {
+  static std::string path;
+  return path;
+}
 
 std::shared_ptr<Runner> to_runner(nb::handle value) {
   PyRunner* known = nullptr;

@@ -58,22 +58,22 @@ def as_given(data):
 
 
 class Beside(unittest.TestCase):
-    def assert_same(self, made, want):
+    def assert_same(self, made, want, atol=1e-6):
         """Arrays of one shape, lists of such, dicts, None."""
         if isinstance(want, list):
             self.assertEqual(len(made), len(want))
             for got, wanted in zip(made, want):
-                self.assert_same(got, wanted)
+                self.assert_same(got, wanted, atol)
         elif isinstance(want, dict):
             self.assertEqual(list(made), list(want))
-            numpy.testing.assert_allclose(list(made.values()), list(want.values()), rtol=1e-5, atol=1e-6)
+            numpy.testing.assert_allclose(list(made.values()), list(want.values()), rtol=1e-5, atol=atol)
         elif want is None:
             self.assertIsNone(made)
         else:
             self.assertEqual(made.shape, want.shape)
-            numpy.testing.assert_allclose(made, want, rtol=1e-5, atol=1e-6)
+            numpy.testing.assert_allclose(made, want, rtol=1e-5, atol=atol)
 
-    def check(self, nodes, inputs, outputs, constants, *feeds, opset=17):
+    def check(self, nodes, inputs, outputs, constants, *feeds, opset=17, atol=1e-6):
         with tempfile.TemporaryDirectory() as folder:
             compiled, reference = compiled_and_reference(folder, nodes, inputs, outputs, constants, opset=opset)
             for given in feeds:
@@ -81,4 +81,4 @@ class Beside(unittest.TestCase):
                 expected = reference.run(None, given)
                 made = compiled.run(**given)
                 for output, want in zip(outputs, expected):
-                    self.assert_same(made[output.name], want)
+                    self.assert_same(made[output.name], want, atol)

@@ -119,6 +119,64 @@ class DataAxes(Beside):
             *({"x": random(1, 1, height, 10)} for height in (10, 20, 7, 1)),
         )  # fmt: skip
 
+    def test_resizing_whose_taps_are_data(self):
+        """Crops, and weights that leave out what is outside, with scales and extents that only calls tell."""
+        roi = value("roi", FLOAT, [8])
+        self.check(
+            [node("Resize", ["x", "roi", "", "sizes"], ["y"], mode="linear", extrapolation_value=9.0,
+                  coordinate_transformation_mode="tf_crop_and_resize")],
+            [value("x", FLOAT, ["N", 2, "H", "W"]), roi], [value("y", FLOAT, [None] * 4)], {"sizes": ints(1, 2, 5, 3)},
+            *({"x": random(1, 2, h, w), "roi": numpy.array([0, 0, a, b, 1, 1, c, d], dtype=numpy.float32)}
+              for h, w, a, b, c, d in [(6, 7, 0.25, 0.5, 0.75, 1), (4, 9, 0, 0, 1.5, 0.9)]),
+        )  # fmt: skip
+        self.check(
+            [node("Resize", ["x", "", "scales"], ["y"], mode="cubic", exclude_outside=1, cubic_coeff_a=-0.5)],
+            [value("x", FLOAT, ["N", 2, "H", "W"]), value("scales", FLOAT, [4])], [value("y", FLOAT, [None] * 4)], {},
+            *({"x": random(1, 2, h, 8), "scales": numpy.array([1, 1, a, b], dtype=numpy.float32)}
+              for h, a, b in [(10, 0.5, 2), (4, 1.75, 0.75)]),
+        )  # fmt: skip
+
+    # ONNX Runtime's angles are of single precision: what should be nothing is some 1e-6 there.
+
+    def test_transforms_of_any_length_and_axis(self):
+        for attributes in [{}, {"onesided": 1}]:
+            self.check(
+                [node("DFT", ["x", "n", "axis"], ["y"], **attributes)],
+                [value("x", FLOAT, ["N", "M", "L", 1]), value("n", INT, []), value("axis", INT, [])],
+                [value("y", FLOAT, [None] * 4)], {},
+                *({"x": random(2, 6, 5, 1), "n": numpy.int64(n), "axis": numpy.int64(axis)}
+                  for n, axis in [(6, 1), (8, -2), (3, 2), (1, 1)]), opset=20, atol=1e-5,
+            )  # fmt: skip
+        for inverse in [0, 1]:
+            self.check(
+                [node("DFT", ["x"], ["y"], inverse=inverse)], [value("x", FLOAT, ["N", "L", 2])],
+                [value("y", FLOAT, [None] * 3)], {}, *({"x": random(2, n, 2)} for n in (5, 16, 1)), opset=20, atol=1e-5,
+            )  # fmt: skip
+
+    def test_frames_of_any_length_and_step(self):
+        self.check(
+            [node("STFT", ["x", "step", "window"], ["y"])],
+            [value("x", FLOAT, ["N", "L", 1]), value("step", INT, []), value("window", FLOAT, ["K"])],
+            [value("y", FLOAT, [None] * 4)], {},
+            *({"x": random(2, 50, 1), "step": numpy.int64(step), "window": random(k)} for step, k in [(4, 16), (7, 9)]), atol=1e-5,
+        )  # fmt: skip
+
+    def test_blocks_and_bins_of_any_size(self):
+        self.check(
+            [node("Col2Im", ["x", "image", "block"], ["y"], strides=[2, 1], pads=[0, 1, 0, 1])],
+            [value("x", FLOAT, ["N", "C", "L"]), value("image", INT, [2]), value("block", INT, [2])],
+            [value("y", FLOAT, [None] * 4)], {},
+            {"x": random(1, 12, 10), "image": ints(5, 5), "block": ints(2, 3)},
+            {"x": random(2, 9, 12), "image": ints(7, 4), "block": ints(3, 3)}, opset=18,
+        )  # fmt: skip
+        names = ["bins", "length", "rate", "low", "high"]
+        self.check(
+            [node("MelWeightMatrix", names, ["y"])],
+            [value(name, INT if name in names[:3] else FLOAT, []) for name in names], [value("y", FLOAT, [None] * 2)], {},
+            *({"bins": numpy.int64(bins), "length": numpy.int64(length), "rate": numpy.int64(8000),
+               "low": numpy.float32(20), "high": numpy.float32(3900)} for bins, length in [(8, 64), (20, 256)]),
+        )  # fmt: skip
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -175,6 +175,15 @@ class Calls(unittest.TestCase):
         self.refused("E705", "", self.model, x, y[:1])
         self.refused("E704", "the model has no input 'z'; it has 'x' f32[N, 3], 'y'", self.model.run, x=x, y=y, z=y)
 
+    def test_shows_itself(self):
+        self.assertEqual(repr(self.one), "<fettle.Model (x: float32[N]) -> (y: float32[N])>")
+        shown = self.one._repr_html_()
+        for text in "graph: 1 kernels", "open sizes: N", "<td style='text-align:left'>float32</td>", "Neg":
+            self.assertIn(text, shown)
+        g = fettle.Graph()
+        g.output("<y>", g.input("x", "float32", [2]))
+        self.assertIn("output &lt;y&gt;: x", g._repr_html_())
+
     def test_results_last(self):
         first = self.one(numpy.ones(3, numpy.float32))
         second = self.one(numpy.full(3, 2, numpy.float32))
@@ -231,7 +240,8 @@ class Calls(unittest.TestCase):
         out = numpy.empty(3, ml_dtypes.bfloat16)
         self.assertIs(model(given, out=out), out)
         self.assertEqual(out.tolist(), [-1, 2, -3])
-        self.refused("E705", "of another type", model, given, out=numpy.empty(3, numpy.uint16))
+        self.refused("E705", "the array that is given is u16[3]", model, given, out=numpy.empty(3, numpy.uint16))
+        self.refused("E705", "of another type", model, given, out=numpy.empty(3, ml_dtypes.float8_e5m2))
 
     def test_sizes_that_a_run_tells(self):
         g = fettle.Graph()

@@ -18,7 +18,10 @@ ENUMERATIONS = (
     "OrtExecutionProviderDevicePolicy", "OrtDeviceVendorId",
 )  # fmt: skip
 # Modules that the package imports for itself.
-OF_PYTHON = {"contextlib", "import_capi_exception", "onnxruntime_validation"}
+OF_PYTHON = {
+    "Any", "C", "Callable", "IntEnum", "Sequence", "annotations", "collections", "contextlib", "import_capi_exception", "np",
+    "onnxruntime_validation", "os", "platform", "typing", "warnings", "weakref",
+}  # fmt: skip
 
 
 def names_of(thing):
@@ -30,6 +33,17 @@ class Names(Both):
         self.assertEqual(names_of(onnxruntime) - OF_PYTHON - names_of(fettle.onnxruntime), set())
         for name in _refused.REASONS:
             self.assertTrue(hasattr(onnxruntime, name), name)
+        modules = [
+            [getattr(runtime.capi, name) for runtime in BOTH]
+            for name in ("onnxruntime_pybind11_state", "_pybind_state", "onnxruntime_inference_collection")
+        ]
+        for real, ours in modules:
+            self.assertEqual(names_of(real) - OF_PYTHON - names_of(ours), set(), real.__name__)
+        for name in _refused.REASONS_OF_CAPI:
+            self.assertTrue(any(hasattr(real, name) for real, _ in modules), name)
+        state = fettle.onnxruntime.capi.onnxruntime_pybind11_state
+        self.assertIsInstance(state.get_default_session_options(), fettle.onnxruntime.SessionOptions)
+        self.assertEqual(len(state.get_hardware_devices()), 1)
 
     def test_names_of_classes(self):
         options = fettle.onnxruntime.SessionOptions()
@@ -154,9 +168,10 @@ class Names(Both):
 
     def test_the_page_says_why_a_name_is_refused(self):
         page = PAGE.read_text()
-        for name, reason in _refused.REASONS.items():
+        state = fettle.onnxruntime.capi.onnxruntime_pybind11_state
+        for name, reason in (*_refused.REASONS.items(), *_refused.REASONS_OF_CAPI.items()):
             self.assertIn(f"| `{name}` | {reason} |", page)
-            made = outcome(lambda: getattr(fettle.onnxruntime, name)())
+            made = outcome(lambda: getattr(state, name)())
             self.assertIsInstance(made, Raised, name)
             self.assertIn("NotImplemented", made.classes)
             self.assertIn(reason, str(made.error))

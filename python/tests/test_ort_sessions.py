@@ -3,6 +3,8 @@
 import concurrent.futures
 import json
 import os
+import pathlib
+import subprocess
 import threading
 import time
 import unittest
@@ -483,18 +485,32 @@ class Runs(Both):
 
 
 class Libraries(Both):
-    def test_a_compiled_library(self):
-        import subprocess
-
-        path, library = self.saved(affine()), os.path.join(self.folder, "model.so")
-        fettle_command = os.path.join(os.path.dirname(os.environ["FETTLE_WORKER"]), "fettle")
-        if not os.path.exists(fettle_command):
+    def compiled(self, model):
+        """A session of the library that the command makes of it."""
+        command = os.path.join(os.path.dirname(os.environ["FETTLE_WORKER"]), "fettle")
+        if not os.path.exists(command):
             self.skipTest("the command is not built")
-        subprocess.run([fettle_command, "compile", path, "-o", library], check=True, capture_output=True)
-        session = fettle.onnxruntime.InferenceSession(library)
+        library = os.path.join(self.folder, "model.so")
+        subprocess.run([command, "compile", self.saved(model), "-o", library], check=True, capture_output=True)
+        return fettle.onnxruntime.InferenceSession(library)
+
+    def test_a_compiled_library(self):
+        session = self.compiled(affine())
         self.assertEqual(texts(session.get_inputs()), ["NodeArg(name='x', type='tensor(float)', shape=['N', 3])"])
         self.same(session.run(None, {"x": X}), of(BOTH[0], affine()).run(None, {"x": X}))
         self.assertEqual(session.get_modelmeta().graph_name, "model")
+        self.assertIsInstance(outcome(lambda: session.run(None, {"x": X[:, :2].copy()})), Raised)
+
+    def test_a_compiled_library_with_sequences(self):
+        sequence = helper.make_tensor_sequence_value_info
+        model = model_of([node("SequenceInsert", ["s", "t"], ["y"]), node("SequenceLength", ["y"], ["n"])],
+                         [sequence("s", FLOAT, ["K"]), value("t", FLOAT, [2])],
+                         [sequence("y", FLOAT, None), value("n", INT, [])])  # fmt: skip
+        session, reference = self.compiled(model), of(BOTH[0], model)
+        for made, wanted in ((session.get_inputs(), reference.get_inputs()), (session.get_outputs(), reference.get_outputs())):
+            self.assertEqual(texts(made), texts(wanted))
+        feed = {"s": [X[0]], "t": X[0, :2].copy()}
+        self.same(session.run(None, feed), reference.run(None, feed))
 
 
 if __name__ == "__main__":

@@ -131,6 +131,32 @@ class Sequences(Beside):
             {"m": numpy.int64(4), "x": x}, {"m": numpy.int64(1), "x": x},
         )  # fmt: skip
 
+    def test_lists_that_a_loop_appends_to_grow(self):
+        """Two lists in one loop, one of them twice an iteration, and read while it grows; what is put first moves."""
+        step = body(
+            "body",
+            [
+                node("Identity", ["c"], ["c1"]), node("Add", ["i", "one"], ["k"]),
+                node("Unsqueeze", ["k", "front"], ["end"]), node("Slice", ["x", "front", "end"], ["piece"]),
+                node("SequenceInsert", ["s", "piece"], ["s1"]), node("SequenceInsert", ["s1", "x"], ["s2"]),
+                node("SequenceAt", ["s1", "zero"], ["first"]), node("SequenceInsert", ["t", "first"], ["t1"]),
+                node("SequenceInsert", ["u", "piece", "zero"], ["u1"]),
+            ],
+            [value("i", INT, []), value("c", BOOL, []), sequence("s"), sequence("t"), sequence("u")],
+            [value("c1", BOOL, []), sequence("s2"), sequence("t1"), sequence("u1")],
+        )  # fmt: skip
+        nodes = [
+            node("SequenceEmpty", [], ["empty"]),
+            node("Loop", ["m", "", "empty", "empty", "empty"], ["s", "t", "u"], body=step),
+            node("ConcatFromSequence", ["s"], ["y"], axis=0),
+        ]
+        constants = {"one": numpy.int64(1), "front": ints(0), "zero": numpy.int64(0)}
+        self.check(
+            nodes, [value("m", INT, []), value("x", FLOAT, [40, 2])],
+            [value("y", FLOAT, [None, None]), sequence("s"), sequence("t"), sequence("u")], constants,
+            *({"m": numpy.int64(m), "x": random(40, 2)} for m in (40, 1, 3)),
+        )  # fmt: skip
+
     def test_a_list_that_a_loop_made_gets_shorter(self):
         step = body(
             "body", [node("Identity", ["c"], ["c1"]), node("SequenceInsert", ["s", "x"], ["s1"])],

@@ -175,7 +175,7 @@ class Tuning(Refused):
             path = os.path.join(folder, "records.db")
             program = matmul()
             calls = []
-            report = fettle.tune(program, trials=6, seconds=30, database=path, cost_model="prediction",
+            report = fettle.tune(program, trials=6, time=30, database=path, cost_model="prediction",
                                  progress=lambda *about: calls.append(about))
             self.assertGreaterEqual(report.trials, 6)
             self.assertGreater(report.best_s, 0)
@@ -259,7 +259,7 @@ class Tuning(Refused):
 
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "records.db")
-            fettle.tune(scaled(2.0), database=path, trials=3, seconds=30)
+            fettle.tune(scaled(2.0), database=path, trials=3, time="30s")
             self.assertIsNone(fettle.Database(path).best(scaled(3.0)))
             self.assertIsNotNone(fettle.Database(path, workload_equality="ignore-constants").best(scaled(3.0)))
             self.refused("E709", fettle.Database, path, workload_equality="magic")
@@ -482,6 +482,56 @@ class Models(Refused):
             onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
             x = numpy.array([3, -1, 9, 10**12, -10**12])
             numpy.testing.assert_array_equal(fettle.compile(path).run(x=x)["y"], rows[[3, 9, 9, 9, 0]])
+
+
+class Models(unittest.TestCase):
+    def graph(self):
+        g = fettle.Graph("product")
+        x = g.input("x", "float32", [32, 64])
+        g.output("y", g.Relu(x @ numpy.ones((64, 48), "float32")))
+        return g
+
+    def test_a_model_is_tuned(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "records.db")
+            tuning = fettle.tune(self.graph(), trials=6, threads=1, database=path)
+            events = list(tuning)
+            self.assertTrue(events)
+            self.assertEqual(events[-1].trials, max(event.trials for event in events))
+            self.assertGreater(events[-1].best_s, 0)
+            self.assertEqual([e.elapsed_s for e in events], sorted(e.elapsed_s for e in events))
+            report = tuning.result()
+            self.assertFalse(report.interrupted)
+            self.assertGreaterEqual(report.trials, 6)
+            self.assertEqual(len(report.tasks), 1)
+            self.assertGreater(report.tuned_ms, 0)
+            self.assertIn("MatMul", report._repr_html_())
+            self.assertTrue(os.path.exists(path))
+            x = numpy.ones((32, 64), "float32")
+            for database in path, "":
+                made = fettle.compile(self.graph(), threads=1, database=database)(x)
+                numpy.testing.assert_array_equal(made, numpy.full((32, 48), 64))
+
+    def test_it_is_stopped_and_keeps_what_there_is(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tuning = fettle.tune(self.graph(), time="1h", threads=1, database=os.path.join(folder, "records.db"))
+            for event in tuning:
+                if event.trials >= 2:
+                    tuning.stop()
+            report = tuning.result()
+            self.assertTrue(report.interrupted)
+            self.assertGreaterEqual(report.trials, 2)
+            again = fettle.tune(self.graph(), trials=2, threads=1, database=os.path.join(folder, "records.db")).result()
+            self.assertEqual(again.measured, 0)  # known
+
+    def test_what_is_wrong_is_said(self):
+        refused = lambda code, text, **options: self.assertRaisesRegex(fettle.Error, f"{code}.*{text}", fettle.tune, self.graph(), **options)
+        refused("E709", "database is missing")
+        refused("E709", "no duration", database="x.db", time="5 parsecs")
+        refused("E709", "space is for programs", database="x.db", space="rules")
+        with tempfile.TemporaryDirectory() as folder:
+            tuning = fettle.tune("no such.onnx", database=os.path.join(folder, "x.db"))
+            self.assertRaisesRegex(fettle.Error, "E601", tuning.result)
 
 
 if __name__ == "__main__":

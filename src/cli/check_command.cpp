@@ -61,7 +61,7 @@ std::string counts_text(const std::map<std::string, int64_t>& counts) {
 
 std::string count_text(const SizedCount& count) {
   return count.is_number() ? count.to_string()
-                           : fmt::format("{}; {:.0f} at usual sizes", count.to_string(), count.typical());
+                           : fmt::format("{}; {:.0f} at usual sizes", count.summary(), count.typical());
 }
 
 std::string opsets_text(const ModelSurvey& survey) {

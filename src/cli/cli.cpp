@@ -78,6 +78,7 @@ int run(int argc, char** argv) {
         add_top_command, add_completion_command, add_tracker_command, add_device_command})
     commands.push_back(add(app));
   for (Command& command : add_db_commands(app)) commands.push_back(std::move(command));
+  for (Command& command : add_cache_commands(app)) commands.push_back(std::move(command));
   if (const auto status = app.parse(argc, argv)) return *status == 0 ? kDone : kWrongUsage;
   for (const Command& command : commands) {
     if (!command.app->parsed()) continue;

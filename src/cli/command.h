@@ -50,6 +50,7 @@ Command add_completion_command(App& app);
 Command add_tracker_command(App& app);
 Command add_device_command(App& app);
 std::vector<Command> add_db_commands(App& app);
+std::vector<Command> add_cache_commands(App& app);
 
 /// `tune --report`: the page of one run, with the times of its kernels inside the model. Errors: those of reading
 /// records, compiling and running · E702.

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "driver/cache.h"
 #include "driver/open.h"
 #include "driver/verify.h"
 #include "rt/utf8.h"
@@ -18,8 +19,8 @@ struct Options {
   PassNames without;
   Limits limits;
   int threads = 0;
-  double max_operations = VerifyOptions().max_operations;
-  bool pin = false, verify = false, json = false;
+  double max_operations = ModelVerifyOptions().max_operations;
+  bool pin = false, verify = false, cache = false, json = false;
 };
 
 /// A file name for a tensor: what a name may not hold becomes '_'.
@@ -107,13 +108,14 @@ Result<Report> run_model(const Options& options) {
     inputs.push_back({name, std::move(tensor)});
   }
   if (options.verify) return verify(options, inputs);
-  FETTLE_TRY(const Model model, open_model(options.model, {.threads = options.threads,
-                                                           .shapes = shapes,
-                                                           .database = database_to_read(options.database),
-                                                           .warn = progress,
-                                                           .pin = options.pin,
-                                                           .without = options.without,
-                                                           .limits = options.limits}));
+  const auto open = options.cache ? open_cached_model : open_model;
+  FETTLE_TRY(const Model model, open(options.model, {.threads = options.threads,
+                                                     .shapes = shapes,
+                                                     .database = database_to_read(options.database),
+                                                     .warn = progress,
+                                                     .pin = options.pin,
+                                                     .without = options.without,
+                                                     .limits = options.limits}));
   FETTLE_TRY(const std::vector<NamedTensor> outputs, model.run(inputs));
 
   std::error_code error;
@@ -160,6 +162,7 @@ Command add_run_command(App& app) {
       ->capture_default_str()
       ->not_negative();
   made->add_option("--db", options->database, "records of tuning, for an ONNX file")->type_name("FILE");
+  made->add_flag("--cache", options->cache, "keep the compiled model, and use what was kept: see `fettle cache`");
   add_no_pass(made, &options->without);
   add_limits(made, &options->limits);
   add_threads(made, &options->threads);

@@ -4,6 +4,7 @@
 
 #include "analysis/computes_once.h"
 #include "codegen/llvm/version.h"
+#include "lower/alternate.h"
 #include "lower/packings.h"
 #include "lower/version.h"
 #include "schedule/primitive.h"
@@ -50,9 +51,11 @@ Result<KernelInfo> describe_kernel(const Func& scheduled, const BuildOptions& op
 Result<BuiltKernel> build_kernel(const Func& scheduled, const Target& target, ObjectCache& cache,
                                  const BuildOptions& options) {
   FETTLE_TRY(const DeviceDef* const device, device_of(target));
-  FETTLE_TRY(const LoweredKernel lowered, device->lower(scheduled, target, options.plain));
+  FETTLE_TRY(const LoweredKernel lowered,
+             device->lower(options.alternates ? with_alternating_loops(scheduled) : scheduled, target, options.plain));
   BuiltKernel built;
   FETTLE_TRY(built.info, describe_kernel(scheduled, options));
+  built.alternates = lowered.int_params.size() > scheduled->int_params.size();
   if (built.info.params.size() != lowered.kernel_params.size())
     return fail(ErrorCode::E302, "the parameters of " + scheduled->name + " are not those that were lowered");
   built.entry = options.entry_name.empty() ? lowered.kernel.entry : options.entry_name;

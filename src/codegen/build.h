@@ -46,6 +46,7 @@ struct BuiltKernel {
   KernelImage prologue_image;
   std::vector<int> prologue_params;  // indices into info.params
   KernelInfo info;
+  bool alternates = false;  // a further integer, its last, tells it the order of its iterations (lower/alternate.h)
 };
 
 struct BuildOptions {
@@ -55,6 +56,8 @@ struct BuildOptions {
   std::string entry_name;
   /// Values of the integer parameters that shapes use; typical ones of those that it lacks.
   IntEnv ints = {};
+  /// It is called over and over, and is to alternate if it can: BuiltKernel::alternates says whether it does.
+  bool alternates = false;
 };
 
 /// Without building it. E301, E709 a layout does not fit.

@@ -166,6 +166,7 @@ std::string program_identity() {
 }
 
 std::filesystem::path default_cache_folder() {
+  if (const char* given = std::getenv("FETTLE_CACHE"); given && *given && std::strcmp(given, "off") != 0) return given;
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
     return std::filesystem::path(cache) / "fettle";
   if (const char* home = std::getenv("HOME"); home && *home) return std::filesystem::path(home) / ".cache" / "fettle";

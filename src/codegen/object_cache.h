@@ -46,7 +46,7 @@ class ObjectCache {
 /// holds it. Caches of machine code that outlive a process are keyed by it.
 std::string program_identity();
 
-/// $XDG_CACHE_HOME/fettle, or ~/.cache/fettle; empty where neither is set.
+/// $FETTLE_CACHE, unless it is "off", $XDG_CACHE_HOME/fettle, or ~/.cache/fettle; empty where none is set.
 std::filesystem::path default_cache_folder();
 
 }  // namespace fettle

@@ -25,8 +25,7 @@ TEST(ProgramIdentity, IsTheBuildId) {
   std::ifstream file("/proc/self/exe", std::ios::binary);
   const std::string program((std::istreambuf_iterator<char>(file)), {});
   std::string note("GNU", 4);
-  for (size_t i = 0; i + 1 < id.size(); i += 2)
-    note += static_cast<char>(std::stoi(id.substr(i, 2), nullptr, 16));
+  for (size_t i = 0; i + 1 < id.size(); i += 2) note += static_cast<char>(std::stoi(id.substr(i, 2), nullptr, 16));
   EXPECT_GE(id.size(), 16u);
   EXPECT_NE(program.find(note), std::string::npos);
 }

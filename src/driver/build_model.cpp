@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "driver/alternation.h"
+
 namespace fettle {
 namespace {
 
@@ -10,6 +12,7 @@ namespace {
 Result<std::vector<BuiltKernel>> compile_workloads(PlannedModel& planned) {
   const CompileOptions& options = planned.options;
   std::vector<BuiltKernel> kernels(planned.requests.size());
+  const std::vector<bool> alternating = alternating_requests(planned);
   std::vector<bool> settled(planned.requests.size(), false);
   while (!std::ranges::all_of(settled, std::identity())) {
     std::vector<size_t> left;
@@ -17,7 +20,7 @@ Result<std::vector<BuiltKernel>> compile_workloads(PlannedModel& planned) {
     for (size_t i = 0; i < settled.size(); ++i)
       if (!settled[i]) {
         left.push_back(i);
-        jobs.push_back({&planned.schedules[i], planned.requests[i].symbol});
+        jobs.push_back({&planned.schedules[i], planned.requests[i].symbol, alternating[i]});
       }
     auto compiled = compile_kernels(jobs, options.target, compile_threads(options));
     bool changed = false;

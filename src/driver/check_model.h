@@ -18,7 +18,7 @@ struct ModelCheck {
   std::vector<Diagnostic> reasons;      // why it does not compile; none: it does
   bool is_cut_short = false;            // there may be more of them
   std::optional<PlannedModel> planned;  // of a model that compiles
-  Work work;                            // likewise
+  GraphWork work;                       // likewise
 
   /// Whether nothing in the file contradicts the standard: what is not supported does not.
   bool is_valid() const;

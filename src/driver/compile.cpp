@@ -10,6 +10,7 @@
 #include "codegen/artefact/artefact.h"
 #include "codegen/llvm/jit_module.h"
 #include "codegen/llvm/llvm_codegen.h"
+#include "driver/alternation.h"
 #include "graph/plan/host_program.h"
 #include "graph/strings.h"
 #include "rt/model.h"
@@ -172,6 +173,7 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   state->plan_text = to_text(plan);
 
   std::vector<HostCall> calls;
+  const std::vector<int> turns = alternating_calls(planned);
   for (size_t c = 0; c < plan.calls.size(); ++c) {
     const PlannedCall& call = plan.calls[c];
     HostCall made{static_cast<int>(c), built.kernels[static_cast<size_t>(call.workload)].entry, {}, {}};
@@ -179,11 +181,14 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
     for (size_t i = 0; i < params.size(); ++i)
       made.buffers.push_back(argument_address(plan, call, params[i].source, planned.constants.of_call[c][i]));
     made.sizes = call.sizes;
+    bool alternates = built.kernels[static_cast<size_t>(call.workload)].alternates;
     for (const PlannedClass& of : planned.classes) {
       if (of.workload != call.workload) continue;
       const SizeClass& sizes = planned.size_class(of);
       made.classes.push_back({sizes.param, sizes.most, built.kernels[of.request].entry});
+      alternates = alternates || built.kernels[of.request].alternates;
     }
+    if (alternates) made.turn = turns[c];
     calls.push_back(std::move(made));
     artefact.kernel_names.push_back(call.name);
     artefact.kernel_origins.push_back(one_a_line(call.provenance));

@@ -57,7 +57,7 @@ Result<ChosenSchedule> choose_schedule(KernelRequest request, const Target& targ
 
 Result<BuiltKernel> compile_kernel(const KernelJob& job, const Target& target, ObjectCache& cache) {
   FETTLE_TRY(const Schedule schedule, replayed(job.schedule->workload, job.schedule->trace, target));
-  return build_kernel(schedule.func(), target, cache, {.entry_name = job.symbol});
+  return build_kernel(schedule.func(), target, cache, {.entry_name = job.symbol, .alternates = job.alternates});
 }
 
 }  // namespace

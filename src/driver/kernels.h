@@ -54,6 +54,7 @@ Diagnostic concerning(const std::string& label, Diagnostic error);
 struct KernelJob {
   const ChosenSchedule* schedule = nullptr;
   std::string symbol;
+  bool alternates = false;  // BuildOptions::alternates
 };
 /// Compiles all on `threads` threads; results in the order of the jobs. Errors: those of lowering and code generation
 /// (E3xx).

@@ -68,10 +68,15 @@ Result<CompiledModel> compile_source(const ModelSource& source, const OpenOption
   return package_model(built);
 }
 
-Result<Model> open_model(const ModelSource& source, const OpenOptions& options) {
+FettleOptions run_options(const OpenOptions& options) {
   FettleOptions run{};
   run.threads = options.threads;
   run.pin = options.pin ? 1 : 0;
+  return run;
+}
+
+Result<Model> open_model(const ModelSource& source, const OpenOptions& options) {
+  const FettleOptions run = run_options(options);
   const auto* path = std::get_if<std::string>(&source);
   if (path && is_library_path(*path)) return Model::load(*path, run);
   FETTLE_TRY(const CompiledModel compiled, compile_source(source, options));

@@ -45,6 +45,9 @@ Result<PlannedModel> plan_source(const ModelSource& source, const OpenOptions& o
 /// Compiles what plan_source plans. Errors also: those of build_model and package_model.
 Result<CompiledModel> compile_source(const ModelSource& source, const OpenOptions& options, bool untuned = false);
 
+/// How a model runs that is opened so.
+FettleOptions run_options(const OpenOptions& options);
+
 /// The model, of either kind. Errors: those of compile_source, or of Model::load.
 Result<Model> open_model(const ModelSource& source, const OpenOptions& options);
 

@@ -145,7 +145,7 @@ class Interpretation {
     PassContext context;
     context.without = optional_passes();
     FETTLE_TRY_VOID(optimize(alone, context));
-    FETTLE_TRY(const Work work, work_of(alone));
+    FETTLE_TRY(const GraphWork work, work_of(alone));
     const double operations = work.operations.typical();
     if (operations > options_.max_operations) return fail(too_much(node, operations));
     auto results = evaluate(alone, contents, interpreter_executor());

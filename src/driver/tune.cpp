@@ -47,11 +47,11 @@ CompileOptions plain_options(const TuneModelOptions& options) {
 }
 
 /// The whole model with what was found, beside the same with its defaults.
-class Verification {
+class TunedCheck {
  public:
   /// `deadline_s`, `elapsed`: when all must be done, and what time it is.
-  Verification(Plans& plans, const CompiledModel& untuned, const Plan& plan, std::shared_ptr<Database> database,
-               const TuneModelOptions& options, double deadline_s, std::function<double()> elapsed)
+  TunedCheck(Plans& plans, const CompiledModel& untuned, const Plan& plan, std::shared_ptr<Database> database,
+             const TuneModelOptions& options, double deadline_s, std::function<double()> elapsed)
       : plans_(plans),
         plan_(plan),
         database_(std::move(database)),
@@ -300,6 +300,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   }
 
   LocalMeasurerOptions measuring;
+  measuring.worker_path = options.worker_path;
   measuring.target = options.target;
   measuring.threads = options.threads;
   std::unique_ptr<LocalMeasurer> local;
@@ -340,7 +341,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   if (result.report.stopped || options.elsewhere) return result;
 
   say("timing the whole model");
-  Verification verification(plans, *untuned, plan, database, options, options.seconds, elapsed);
+  TunedCheck verification(plans, *untuned, plan, database, options, options.seconds, elapsed);
   if (auto verified = verification.run(result, choice); !verified) {
     // Made-up inputs do not fit a model whose sizes are what its inputs hold: what was found is kept, and not compared.
     if (verified.error().code != ErrorCode::E705) return fail(std::move(verified.error()));

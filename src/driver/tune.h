@@ -42,6 +42,7 @@ struct TuneModelOptions {
   std::function<void(const std::string&)> say;  // a line on what is being done
   /// How candidates are timed; null: by workers on this machine.
   Runner* runner = nullptr;
+  std::filesystem::path worker_path;  // of these workers; empty: fettle-worker beside this program
   /// The runner's machines are not like this one: nothing is timed here, the whole model neither.
   bool elsewhere = false;
   /// Elsewhere: the micro-kernel table there (MicroKernelTable::to_numbers); may be empty.

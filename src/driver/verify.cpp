@@ -60,7 +60,7 @@ double scale_of(const ConstantTensor& tensor) {
 
 class Verifier {
  public:
-  Verifier(const std::string& path, std::span<const NamedTensor> inputs, const VerifyOptions& options)
+  Verifier(const std::string& path, std::span<const NamedTensor> inputs, const ModelVerifyOptions& options)
       : path_(path), inputs_(inputs), options_(options) {
     for (const NamedTensor& input : inputs) shapes_[input.name] = input.tensor.shape();
   }
@@ -262,7 +262,7 @@ class Verifier {
 
   const std::string& path_;
   const std::span<const NamedTensor> inputs_;
-  const VerifyOptions& options_;
+  const ModelVerifyOptions& options_;
   InputShapes shapes_;
   Graph file_;  // as it was imported
   ReferenceRun exact_, noisy_;
@@ -271,7 +271,7 @@ class Verifier {
 }  // namespace
 
 Result<Verification> verify_model(const std::string& path, std::span<const NamedTensor> inputs,
-                                  const VerifyOptions& options) {
+                                  const ModelVerifyOptions& options) {
   return Verifier(path, inputs, options).run();
 }
 

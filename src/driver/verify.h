@@ -13,7 +13,7 @@
 
 namespace fettle {
 
-struct VerifyOptions {
+struct ModelVerifyOptions {
   OpenOptions open = {};        // its shapes are those of the inputs; its records are not used
   double max_operations = 2e8;  // ReferenceOptions::max_operations
   std::function<void(const std::string&)> progress = {};
@@ -37,6 +37,6 @@ struct Verification {
 /// Strings are not compared. Errors: those of open_model and of Model::run, and those of importing · E603 an input of
 /// strings
 Result<Verification> verify_model(const std::string& path, std::span<const NamedTensor> inputs,
-                                  const VerifyOptions& options = {});
+                                  const ModelVerifyOptions& options = {});
 
 }  // namespace fettle

@@ -46,6 +46,10 @@ Dim LoopParts::iterations() const {
 
 Captured captured_inputs(const Node& node) {
   if (is_branch(node)) return {kFirstArgument, kFirstArgument};
+  if (is_scan(node)) {
+    const int64_t own = node.attrs.get_int("carried", 0) + node.attrs.get_int("num_scan_inputs", 0);
+    return {std::min(static_cast<size_t>(std::max<int64_t>(own, 0)), node.inputs.size()), 0};
+  }
   FETTLE_CHECK(is_loop(node));
   return {LoopParts(node).first_captured(), 0};
 }

@@ -40,7 +40,7 @@ struct LoopParts {
   Dim iterations() const;
 };
 
-/// Where the inputs begin that bodies only read: an If's arguments, a loop's captured values. They have the same place
+/// Where the inputs begin that bodies read: an If's arguments, what loops and scans capture. These have the same place
 /// among a body's inputs, less `node_only` that only the node has.
 struct Captured {
   size_t first, node_only;

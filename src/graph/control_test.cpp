@@ -132,7 +132,8 @@ Graph small_loop(const Shape& shape, const Dim& count, std::string_view extra = 
   front.set("start", int64_t{0});
   front.set("end", int64_t{1});
   Value* number = add(graph, "Shape", {x}, front)->output();
-  if (more > 0) number = add(graph, "Add", {number, graph.add_constant("more", int_list(std::vector<int64_t>{more}))})->output();
+  if (more > 0)
+    number = add(graph, "Add", {number, graph.add_constant("more", int_list(std::vector<int64_t>{more}))})->output();
   Node* loop = graph.add_node(
       find_op("Loop"), "loop",
       {number, nullptr, s0, graph.add_constant("k0", numbers({-1})), add(graph, "Less", {s0, s0})->output(), x},
@@ -289,6 +290,76 @@ TEST(Control, WhatIterationsLeaveToEachOtherKeepsItsPlace) {
       }
     }
   }
+}
+
+// Carries a' = concat(a, 2x, i), which only grows; b' = concat(x, b), which moves; c' = concat(c, a).
+Graph appending_graph(bool grows_alone) {
+  Graph graph("g");
+  Value* x = graph.add_input("x", f32({2}));
+  auto body = std::make_shared<Graph>("body");
+  Value* i = body->add_input("i");
+  Value* condition = body->add_input("condition");
+  std::vector<Value*> carried;
+  for (const char* name : {"a", "b", "c"})
+    if (carried.empty() || !grows_alone) carried.push_back(body->add_input(name));
+  Value* row = body->add_input("row");
+  const auto concat = [&](std::vector<Value*> parts) {
+    return add(*body, "Concat", std::move(parts), {{"axis", int64_t{0}}})->output();
+  };
+  Value* number = add(*body, "Cast", {i}, {{"to", int64_t{1}}})->output();
+  number = add(*body, "Unsqueeze", {number, body->add_constant("first", int_list(std::vector<int64_t>{0}))})->output();
+  Value* doubled = add(*body, "Mul", {row, body->add_constant("two", scalar(2))})->output();
+  body->add_output("condition", condition);
+  body->add_output("a", concat({concat({carried[0], doubled}), number}));
+  if (!grows_alone) {
+    body->add_output("b", concat({row, carried[1]}));
+    body->add_output("c", concat({carried[2], carried[0]}));
+  }
+  body->sort();
+  Value* limit = graph.add_input("limit", {kI64, {}});
+  std::vector<Value*> inputs{limit, nullptr};
+  inputs.insert(inputs.end(), carried.size() + 1, x);
+  Node* loop = graph.add_node(find_op("Loop"), "loop", std::move(inputs),
+                              {{"carried", static_cast<int64_t>(carried.size())}}, {}, carried.size());
+  loop->bodies.push_back(std::move(body));
+  for (size_t k = 0; k < carried.size(); ++k) graph.add_output(carried[k]->name, loop->output(k));
+  return graph;
+}
+
+TEST(Control, WhatIsPutBehindACarriedValueMovesNothing) {
+  Graph graph = appending_graph(false);
+  ASSERT_TRUE(optimize(graph));
+  Plan plan = *make_plan(graph);
+  assign_memory(plan, [](int) { return true; });
+  for (const int64_t limit : {0, 1, 2, 5}) {
+    std::vector<double> a{3, 5}, b = a, c = a;
+    for (int64_t i = 0; i < limit; ++i) {
+      c.insert(c.end(), a.begin(), a.end());
+      a.insert(a.end(), {6, 10, static_cast<double>(i)});
+      b.insert(b.begin(), {3, 5});
+    }
+    auto results =
+        PlanRunner(graph, plan, {{"x", numbers({3, 5})}, {"limit", scalar(static_cast<double>(limit), kI64)}}).run();
+    EXPECT_EQ(to_doubles(results.at("a")), a) << limit;
+    EXPECT_EQ(to_doubles(results.at("b")), b) << limit;
+    EXPECT_EQ(to_doubles(results.at("c")), c) << limit;
+  }
+
+  // Each iteration's work is of one size, however many there have been.
+  Graph alone = appending_graph(true);
+  ASSERT_TRUE(optimize(alone));
+  const Plan grows = *make_plan(alone);
+  const auto loop = std::ranges::find(grows.steps, PlanStep::Kind::kLoop, &PlanStep::kind);
+  ASSERT_NE(loop, grows.steps.end());
+  int copies = 0;
+  for (const PlanStep& step : loop->body) {
+    if (step.kind != PlanStep::Kind::kCall) continue;
+    const PlannedCall& call = grows.calls[static_cast<size_t>(step.call)];
+    if (call.name.ends_with(": Sizes")) continue;
+    EXPECT_TRUE(call.sizes.empty()) << to_text(grows);
+    ++copies;
+  }
+  EXPECT_GT(copies, 0);
 }
 
 }  // namespace

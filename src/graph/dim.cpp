@@ -335,6 +335,16 @@ bool operator==(const Dim& a, const Dim& b) {
   return a.form_ == b.form_ || a.form_->text == b.form_->text;
 }
 
+Dim sum(const std::vector<Dim>& dims) {
+  __int128 constant = 0;
+  std::vector<Term> terms;
+  for (const Dim& dim : dims) {
+    constant += dim.constant();
+    if (const SizeForm* form = SizeForm::get(dim)) terms.insert(terms.end(), form->terms.begin(), form->terms.end());
+  }
+  return SizeForm::make(std::move(terms), saturate(constant));
+}
+
 Dim operator+(const Dim& a, const Dim& b) { return combine(a, b, 1); }
 
 Dim operator-(const Dim& a, const Dim& b) { return combine(a, b, -1); }

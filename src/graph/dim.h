@@ -81,6 +81,8 @@ struct DimTerm {
 
 Dim operator+(const Dim& a, const Dim& b);
 Dim operator-(const Dim& a, const Dim& b);
+/// Of many in the time that they take together.
+Dim sum(const std::vector<Dim>& dims);
 Dim operator*(const Dim& a, const Dim& b);
 /// Rounds towards minus infinity. By a size that is 0 it is as by 1; the number 0 must not be given.
 Dim floordiv(const Dim& a, const Dim& b);

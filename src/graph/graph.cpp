@@ -194,6 +194,31 @@ void Graph::replace_uses(Value* from, Value* to) {
   to->output_uses += std::exchange(from->output_uses, 0);
 }
 
+void Graph::replace_uses(const std::vector<std::pair<Value*, Value*>>& pairs, const std::vector<Node*>& gone) {
+  std::unordered_set<Value*> read;  // by nodes that go
+  for (Node* node : gone) {
+    node->erased = true;
+    read.insert(node->inputs.begin(), node->inputs.end());
+    node->inputs.clear();
+  }
+  read.erase(nullptr);
+  for (Value* value : read) std::erase_if(value->users, [](const Node* user) { return user->erased; });
+  std::unordered_map<const Value*, Value*> instead;
+  for (const auto& [from, to] : pairs) {
+    FETTLE_CHECK(from != to);
+    instead.emplace(from, to);
+    const std::vector<Node*> users = std::exchange(from->users, {});
+    to->users.insert(to->users.end(), users.begin(), users.end());
+    if (!to->declared) to->declared = std::exchange(from->declared, std::nullopt);
+    to->output_uses += std::exchange(from->output_uses, 0);
+  }
+  const auto replace = [&](Value*& value) {
+    if (const auto found = instead.find(value); found != instead.end()) value = found->second;
+  };
+  for (Node* node : nodes_) std::ranges::for_each(node->inputs, replace);
+  for (GraphOutput& output : outputs_) replace(output.value);
+}
+
 void Graph::replace_node(Node* node, Value* by) {
   FETTLE_CHECK(node->outputs.size() == 1 || use_count(node->outputs[0]) > 0);
   if (by->producer && !by->is_constant())
@@ -325,8 +350,9 @@ Graph Graph::clone() const {
   }
   for (const GraphOutput& output : outputs_) copy.add_output(output.name, of(output.value));
   copy.size_checks_ = size_checks_;
+  copy.check_keys_ = check_keys_;
   copy.size_classes_ = size_classes_;
-  copy.size_names_ = size_names_;
+  if (size_names_) copy.size_names_ = std::make_shared<Names>(*size_names_);
   copy.structures_ = structures_;
   for (GraphState state : states_) {
     state.input = values.at(state.input);
@@ -336,6 +362,7 @@ Graph Graph::clone() const {
 }
 
 void Graph::replace_sizes(const std::function<Dim(const Dim&)>& replaced) {
+  check_keys_.clear();
   for (SizeCheck& check : std::exchange(size_checks_, {})) {
     check.value = replaced(check.value);
     const bool holds = check.is_zero ? check.value == Dim(0) : check.value.min() >= 0;
@@ -346,20 +373,34 @@ void Graph::replace_sizes(const std::function<Dim(const Dim&)>& replaced) {
 }
 
 std::string Graph::unique_size_name(const std::string& name) {
+  if (!size_names_) size_names_ = std::make_shared<Names>();
+  return size_names_->unique(name);
+}
+
+void Graph::take_size_names() {
+  if (!size_names_) size_names_ = std::make_shared<Names>();
   for (const Value* input : inputs_)
     if (input->type)
       for (const Dim& dim : input->shape())
-        if (!dim.symbol_name().empty()) size_names_.emplace(dim.symbol_name());
-  std::string free = name;
-  for (int i = 1; !size_names_.insert(free).second; ++i) free = fmt::format("{}.{}", name, i);
-  return free;
+        if (!dim.symbol_name().empty()) size_names_->taken.emplace(dim.symbol_name());
 }
 
+bool Graph::is_size_name(std::string_view name) const {
+  return size_names_ && size_names_->taken.contains(std::string(name));
+}
+
+namespace {
+// Of equal checks it is one.
+std::string key_of(const SizeCheck& check) { return (check.is_zero ? "0 = " : "0 <= ") + check.value.to_string(); }
+}  // namespace
+
 void Graph::add_size_check(SizeCheck check) {
-  const bool known = std::ranges::any_of(size_checks_, [&](const SizeCheck& other) {
-    return other.is_zero == check.is_zero && other.value == check.value;
-  });
-  if (!known) size_checks_.push_back(std::move(check));
+  if (check_keys_.insert(key_of(check)).second) size_checks_.push_back(std::move(check));
+}
+
+void Graph::keep_size_checks(size_t count) {
+  for (size_t i = count; i < size_checks_.size(); ++i) check_keys_.erase(key_of(size_checks_[i]));
+  size_checks_.resize(std::min(count, size_checks_.size()));
 }
 
 void merge_provenance(Node* to, const Node* from) { to->provenance.merge(from->provenance); }

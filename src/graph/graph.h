@@ -5,9 +5,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -160,10 +160,13 @@ class Graph {
   void add_structure(GraphStructure structure) { structures_.push_back(std::move(structure)); }
   /// Of equal values one is kept.
   void add_size_check(SizeCheck check);
-  void set_size_checks(std::vector<SizeCheck> checks) { size_checks_ = std::move(checks); }
-  /// `name`, or with a suffix where a size is called so.
+  /// Drops all but the first ones.
+  void keep_size_checks(size_t count);
+  /// `name`, or with a suffix where a size is called so that was taken.
   std::string unique_size_name(const std::string& name);
-  const std::set<std::string>& size_names() const { return size_names_; }
+  /// What sizes of the inputs are called is taken.
+  void take_size_names();
+  bool is_size_name(std::string_view name) const;
   /// Rules and classes over other sizes; rules that hold for all sizes go, and classes of what is no size any more.
   void replace_sizes(const std::function<Dim(const Dim&)>& replaced);
   const std::vector<Value*>& inputs() const { return inputs_; }
@@ -198,6 +201,9 @@ class Graph {
   void resize_inputs(Node* node, size_t count);
   /// Every use of `from`, as a graph output too, becomes one of `to`.
   void replace_uses(Value* from, Value* to);
+  /// The same of each pair (from, to); nodes `gone`, whose outputs are among `from`, are erased: in the time that
+  /// the graph's size takes. No `to` is replaced.
+  void replace_uses(const std::vector<std::pair<Value*, Value*>>& pairs, const std::vector<Node*>& gone);
   /// `by` takes the place of the node's first output: replaces the uses, erases the node if nothing else of it is used.
   /// Who makes `by` does its work from now on; where that is an input or a constant, those who used the node do.
   void replace_node(Node* node, Value* by);
@@ -220,7 +226,6 @@ class Graph {
   std::vector<GraphState> states_;
   std::vector<SizeClasses> size_classes_;
   std::vector<GraphStructure> structures_;
-  std::set<std::string> size_names_;  // given by unique_size_name
   std::vector<Value*> inputs_;
   std::vector<GraphOutput> outputs_;
   std::vector<Node*> nodes_;
@@ -228,7 +233,8 @@ class Graph {
   std::vector<std::unique_ptr<Value>> value_store_;
   // Owned names, so that the graph moves freely.
   struct Names;
-  std::shared_ptr<Names> names_;
+  std::shared_ptr<Names> names_, size_names_;
+  std::unordered_set<std::string> check_keys_;  // of size_checks_
 };
 
 /// Calls `visit` with the graph and, before it, with the bodies of its nodes, innermost first.

@@ -62,6 +62,10 @@ class Registry {
     at->second = std::move(op);
     return at->second.get();
   }
+  bool has_any() const {
+    const std::shared_lock lock(mutex_);
+    return !ops_.empty();
+  }
   const OpDef* find(std::string_view name) const {
     const std::shared_lock lock(mutex_);
     const auto at = ops_.find(std::string(name));
@@ -121,6 +125,8 @@ Result<const OpDef*> register_op(const OpDef& op, OpFunctions functions) {
   made->compute = compute_own;
   return registry().add(std::move(made));
 }
+
+bool has_registered_ops() { return registry().has_any(); }
 
 const OpDef* find_registered_op(std::string_view name) { return registry().find(name); }
 

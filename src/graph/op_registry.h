@@ -33,6 +33,9 @@ Result<const OpDef*> register_op(const OpDef& op, OpFunctions functions = {});
 /// The registered operator of this name, or null: find_op asks here for what is not in graph/ops/.
 const OpDef* find_registered_op(std::string_view name);
 
+/// Whether any was registered.
+bool has_registered_ops();
+
 /// The name without its domain: "Swish".
 std::string_view short_name(const OpDef& op);
 

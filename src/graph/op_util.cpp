@@ -57,7 +57,7 @@ thread_local Graph* checked = nullptr;
 thread_local Dim runs = 1;
 }  // namespace
 
-SizeCheckScope::SizeCheckScope(Graph& graph) : before_(std::exchange(checked, &graph)) {}
+SizeCheckScope::SizeCheckScope(Graph& graph) : before_(std::exchange(checked, &graph)) { graph.take_size_names(); }
 Graph* SizeCheckScope::graph() { return checked; }
 SizeCheckScope::~SizeCheckScope() { checked = before_; }
 

@@ -46,23 +46,43 @@ bool SizedCount::is_number() const {
 
 double SizedCount::typical() const {
   double sum = 0;
-  for (const auto& [name, term] : terms_) sum += term.factor * static_cast<double>(term.product.typical());
+  for (const auto& [name, term] : terms_) sum += term.typical();
   return sum;
 }
 
+namespace {
+void add_term(std::string& text, double factor, const std::string& product) {
+  const std::string number = fmt::format("{:.0f}", std::abs(factor));
+  text += text.empty() ? (factor < 0 ? "-" : "") : (factor < 0 ? " - " : " + ");
+  text += product.empty() ? number : number == "1" ? product : number + " * " + product;
+}
+}  // namespace
+
 std::string SizedCount::to_string() const {
   std::string text;
-  for (auto it = terms_.rbegin(); it != terms_.rend(); ++it) {  // the number comes last
-    const auto& [name, term] = *it;
-    if (term.factor == 0) continue;
-    const std::string number = fmt::format("{:.0f}", std::abs(term.factor));
-    text += text.empty() ? (term.factor < 0 ? "-" : "") : (term.factor < 0 ? " - " : " + ");
-    text += name.empty() ? number : number == "1" ? name : number + " * " + name;
-  }
+  for (auto it = terms_.rbegin(); it != terms_.rend(); ++it)  // the number comes last
+    if (it->second.factor != 0) add_term(text, it->second.factor, it->first);
   return text.empty() ? "0" : text;
 }
 
-void Work::add(const Work& other, const Dim& times) {
+std::string SizedCount::summary() const {
+  constexpr size_t kMostTerms = 4, kMostChars = 60;
+  std::vector<std::pair<std::string, Term>> terms(terms_.rbegin(), terms_.rend());
+  std::erase_if(terms, [](const auto& entry) { return entry.second.factor == 0; });
+  if (terms.size() > kMostTerms)
+    std::ranges::stable_sort(terms, std::ranges::greater(),
+                             [](const auto& entry) { return std::abs(entry.second.typical()); });
+  std::string text;
+  for (size_t i = 0; i < std::min(terms.size(), kMostTerms); ++i) {
+    std::string name = terms[i].first;
+    if (name.size() > kMostChars) name = name.substr(0, kMostChars) + "…";
+    add_term(text, terms[i].second.factor, name);
+  }
+  if (terms.size() > kMostTerms) text += fmt::format(" + … ({} smaller terms)", terms.size() - kMostTerms);
+  return text.empty() ? "0" : text;
+}
+
+void GraphWork::add(const GraphWork& other, const Dim& times) {
   operations.add(other.operations, times);
   bytes.add(other.bytes, times);
 }
@@ -123,16 +143,16 @@ class Counter {
 
 void add_bytes(SizedCount& bytes, const Value& value) { bytes.add(value.dtype().element_bytes(), value.shape()); }
 
-Result<Work> work_of(const Node& node) {
-  Work work;
+Result<GraphWork> work_of(const Node& node) {
+  GraphWork work;
   if (is_loop(node)) {
-    FETTLE_TRY(const Work body, work_of(*node.bodies[0]));
+    FETTLE_TRY(const GraphWork body, work_of(*node.bodies[0]));
     work.add(body, LoopParts(node).iterations());
     return work;
   }
   if (!node.bodies.empty()) {
     for (const auto& body : node.bodies) {
-      FETTLE_TRY(const Work inside, work_of(*body));
+      FETTLE_TRY(const GraphWork inside, work_of(*body));
       work.add(inside);
     }
     return work;
@@ -158,10 +178,10 @@ Result<Work> work_of(const Node& node) {
 
 }  // namespace
 
-Result<Work> work_of(const Graph& graph) {
-  Work work;
+Result<GraphWork> work_of(const Graph& graph) {
+  GraphWork work;
   for (const Node* node : graph.nodes()) {
-    FETTLE_TRY(const Work one, work_of(*node));
+    FETTLE_TRY(const GraphWork one, work_of(*node));
     work.add(one);
   }
   return work;

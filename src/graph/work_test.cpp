@@ -1,5 +1,7 @@
 #include "graph/work.h"
 
+#include <fmt/format.h>
+
 #include "graph/control.h"
 #include "graph/passes/testing.h"
 
@@ -23,6 +25,19 @@ TEST(SizedCount, AddsProductsOfSizes) {
 }
 
 // Dims end at 2^40.
+// Of many terms, or long ones, the summary stays a line.
+TEST(SizedCount, SummariesAreShort) {
+  SizedCount count;
+  count.add(2, {Dim::symbol("N")});
+  count.add(7);
+  EXPECT_EQ(count.summary(), count.to_string());
+  for (int i = 0; i < 50; ++i) count.add(i + 3, {Dim::symbol(fmt::format("M{}", i))});
+  count.add(1000, {Dim::symbol(std::string(300, 'L'))});
+  EXPECT_EQ(count.summary(),
+            "1000 * " + std::string(60, 'L') + "… + 52 * M49 + 51 * M48 + 50 * M47 + … (49 smaller terms)");
+  EXPECT_GT(count.to_string().size(), 700u);
+}
+
 TEST(SizedCount, HasNoLargestValue) {
   SizedCount count;
   count.add(2, {1 << 20, 1 << 20, 1 << 10});

@@ -22,6 +22,7 @@ inline constexpr const char* kPipelineStagesKey = "software_pipeline_stage";  //
 inline constexpr const char* kPipelineOrderKey = "software_pipeline_order";   // the place of each part in an iteration
 inline constexpr const char* kRollingBufferKey = "rolling_buffer";  // buffers that keep rows for the next iteration
 inline constexpr const char* kMinBlocksKey = "min_blocks";          // blocks that a multiprocessor has room for at once
+inline constexpr const char* kAlternatesKey = "alternates";         // 1: every other call runs its iterations backwards
 inline constexpr const char* kAsyncCopyKey = "async_copy";  // copies to shared memory may go on until the next barrier
 inline constexpr const char* kSwizzleKey = "swizzle";       // the shared buffer that it fills may be swizzled
 

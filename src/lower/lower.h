@@ -24,7 +24,7 @@ struct LoweredKernel {
   /// The scheduled parameters (multi-dimensional shapes, layouts) of both, in order.
   std::vector<Param> kernel_params;
   std::vector<Param> prologue_params;
-  std::vector<IntParam> int_params;
+  std::vector<IntParam> int_params;  // those of the scheduled program, then perhaps `turn` (lower/alternate.h)
 };
 
 /// The lists of passes that there are (pipeline.h).

@@ -63,6 +63,14 @@ Result<> outline(LoweredKernel& lowered, const LoweringContext&) {
   return {};
 }
 
+/// The prologue runs once, forwards.
+Result<> alternate(LoweredKernel& lowered, const LoweringContext&) {
+  Func& kernel = lowered.kernel.funcs.at(lowered.kernel.entry);
+  kernel = alternate_loops(kernel);
+  lowered.int_params = kernel->int_params;
+  return {};
+}
+
 Func compact(const Func& func) { return compact_buffers(func); }
 
 Func cascade(const Func& func) { return cascade_sums(func); }
@@ -109,6 +117,7 @@ constexpr std::array kMicroKernels = std::to_array<Pass>({
     {"dispatch_micro_kernels", each<dispatch>},
     {"tighten_loops", each<tighten>},
     {"fold_control", each<fold_control>},
+    {"alternate_loops", alternate},
     {"insert_prefetches", each<insert_prefetches>},
     {"outline_micro_kernels", outline},
 });

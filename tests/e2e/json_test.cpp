@@ -1,6 +1,7 @@
 // Every command's --json against docs/json.md: no field that the page does not list, of the type that it says, and none
 // missing.
 
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -63,7 +64,8 @@ class Json : public Misuse {
     const json object = json::parse(outcome.out, nullptr, false);
     ASSERT_TRUE(object.is_object()) << outcome.out;
     EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1);
-    EXPECT_EQ(object.at("command"), args.front() == "db" ? "db " + args[1] : args.front());
+    EXPECT_EQ(object.at("command"),
+              args.front() == "db" || args.front() == "cache" ? args[0] + " " + args[1] : args.front());
     expect_fields(block, object);
   }
 
@@ -126,6 +128,18 @@ TEST_F(Json, OfCommandsOnRecords) {
   expect_documented("db check", {"db", "check", path("records.db")});
   expect_documented("db import", {"db", "import", path("other.db"), path("records.jsonl")});
   expect_documented("report", {"report", path("records.db"), "-o", path("report.html")});
+}
+
+TEST_F(Json, OfTheCache) {
+  ::setenv("FETTLE_CACHE", path("cache").c_str(), 1);
+  expect_documented(
+      "run", {"run", path("model.onnx"), "--input", "x=" + path("x.npy"), "--output-dir", path("results"), "--cache"});
+  expect_documented("cache path", {"cache", "path"});
+  expect_documented("cache ls", {"cache", "ls"});
+  expect_documented("cache clear", {"cache", "clear"});
+  const Outcome left = fettle({"cache", "ls", "--json"});
+  EXPECT_TRUE(json::parse(left.out).at("models").empty()) << left.out;
+  ::unsetenv("FETTLE_CACHE");
 }
 
 TEST_F(Json, OfATrackerAndADevice) {

@@ -33,6 +33,11 @@ def random_array(rng, kind, shape):
     return rng.standard_normal(shape).astype(NUMPY[kind])
 
 
+def has_elements(extent):
+    """Whether it is above 0, whatever the sizes are: what is the largest of nothing, or its mean, ONNX does not say."""
+    return extent is not None and extent != 0
+
+
 class TypedSteps:
     """Of random_models.Maker. `exact` are the names of values that no rounding went into: their order is certain."""
 
@@ -123,8 +128,9 @@ class TypedSteps:
             self.values.remove(places)  # rounding decides between neighbours
 
     def arg(self):
-        t = self.pick(lambda u: self.of(ORDERED)(u) and u.dims and u.name in self.exact)
-        axis, keep = self.rng.randrange(len(t.dims)), self.rng.randrange(2)
+        t = self.pick(lambda u: self.of(ORDERED)(u) and any(map(has_elements, u.dims)) and u.name in self.exact)
+        axis = self.rng.choice([d for d, extent in enumerate(t.dims) if has_elements(extent)])
+        keep = self.rng.randrange(2)
         dims = t.dims[:axis] + ((1,) if keep else ()) + t.dims[axis + 1 :]
         op = self.rng.choice(["ArgMax", "ArgMin"])
         made = self.add(op, [t.name], INT, dims, axis=axis, keepdims=keep, select_last_index=self.rng.randrange(2))
@@ -133,10 +139,9 @@ class TypedSteps:
     def reduce_integers(self):
         t = self.pick(lambda u: self.of([INT, INT32, DOUBLE])(u) and u.dims)
         axis = self.rng.randrange(len(t.dims))
-        made = self.add(
-            self.rng.choice(["ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd"]), [t.name, self.ints(axis)], t.kind,
-            t.dims[:axis] + t.dims[axis + 1 :], keepdims=0,
-        )  # fmt: skip
+        defined = ["ReduceMax", "ReduceMin"] if has_elements(t.dims[axis]) else []
+        op = self.rng.choice(["ReduceSum", "ReduceProd", *defined])
+        made = self.add(op, [t.name, self.ints(axis)], t.kind, t.dims[:axis] + t.dims[axis + 1 :], keepdims=0)
         self.integers_stay_exact(t, made)
 
     def move(self):

@@ -130,3 +130,10 @@ def checked_providers(providers, provider_options):
 
 def _is_pair(given):
     return isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str) and isinstance(given[1], dict)
+
+
+__all__ = [
+    "disable_telemetry_events", "enable_telemetry_events", "get_all_providers", "get_available_providers",
+    "get_build_info", "get_device", "get_ep_devices", "get_version_string", "has_collective_ops",
+    "set_default_logger_severity", "set_default_logger_verbosity", "set_global_thread_pool_sizes", "set_seed",
+]  # fmt: skip

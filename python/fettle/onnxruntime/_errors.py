@@ -58,4 +58,4 @@ def of_running(error):
     return made(CLASSES["Fail"], f"Non-zero status code returned while running the model. {error}")
 
 
-__all__ = ["CLASSES", "InvalidFile", "InvalidModel", "UnsupportedModel", "made", "of_loading", "of_running", *CLASSES]
+__all__ = list(CLASSES)

@@ -32,6 +32,7 @@ GraphOptimizationLevel = _enumeration(
 )  # fmt: skip
 ExecutionMode = _enumeration("ExecutionMode", ORT_SEQUENTIAL=0, ORT_PARALLEL=1)
 ExecutionOrder = _enumeration("ExecutionOrder", DEFAULT=0, PRIORITY_BASED=1, MEMORY_EFFICIENT=2)
+ArenaExtendStrategy = _enumeration("ArenaExtendStrategy", kNextPowerOfTwo=0, kSameAsRequested=1)
 OrtAllocatorType = _enumeration("OrtAllocatorType", INVALID=-1, ORT_DEVICE_ALLOCATOR=0, ORT_ARENA_ALLOCATOR=1)
 OrtMemType = _enumeration("OrtMemType", CPU_INPUT=-2, CPU_OUTPUT=-1, CPU=-1, DEFAULT=0)
 OrtDeviceMemoryType = _enumeration("OrtDeviceMemoryType", DEFAULT=0, HOST_ACCESSIBLE=5)
@@ -295,3 +296,9 @@ class ModelMetadata:
 
 for _class in (SessionOptions, RunOptions, NodeArg, ModelMetadata):
     _class.__module__ = "fettle.onnxruntime.capi.onnxruntime_pybind11_state"
+
+__all__ = [
+    "ArenaExtendStrategy", "ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel", "ModelMetadata", "NodeArg",
+    "OrtAllocatorType", "OrtCompileApiFlags", "OrtDeviceMemoryType", "OrtExecutionProviderDevicePolicy",
+    "OrtHardwareDeviceType", "OrtMemType", "OrtMemoryInfoDeviceType", "OrtSparseFormat", "RunOptions", "SessionOptions",
+]  # fmt: skip

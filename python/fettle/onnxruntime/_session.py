@@ -54,23 +54,19 @@ def _merged(declared, inferred):
 
 def _description_of_library(model, name):
     """What a compiled library says of itself, as `_describe_model` has it."""
-    structures = {name: (kind, is_output) for name, kind, is_output, _, _ in model.structures}
-    parts = {True: set(), False: set()}
-    for _, _, is_output, first, count in model.structures:
-        tensors = model.outputs if is_output else model.inputs
-        parts[is_output].update(tensor[0] for tensor in tensors[first : first + count])
 
-    def listed(tensors, is_output):
-        values = [
-            (tensor, f"tensor({NAME_OF_NUMPY[_numpy(dtype)]})", list(shape))
-            for tensor, dtype, shape in tensors if tensor not in parts[is_output]
-        ]  # fmt: skip
-        return values + [(n, kind, None) for n, (kind, output) in structures.items() if output == is_output]
+    def listed(tensors, is_output, order):
+        values = {
+            tensor: (tensor, f"tensor({NAME_OF_NUMPY[_numpy(dtype)]})", list(shape)) for tensor, dtype, shape in tensors
+        }
+        values |= {name: (name, kind, None) for name, kind, output, _, _ in model.structures if output == is_output}
+        return [values[name] for name in order]
 
     return {
         "producer": "", "producer_version": "", "domain": "", "description": "", "graph_name": name, "ir_version": 0,
         "graph_description": "", "version": 0, "opsets": {}, "metadata": {}, "overridable": [], "nodes": [],
-        "inputs": listed(model.inputs, False), "outputs": listed(model.outputs, True),
+        "inputs": listed(model.inputs, False, model._signature.input_order),
+        "outputs": listed(model.outputs, True, model._signature.output_order),
     }  # fmt: skip
 
 
@@ -159,7 +155,7 @@ class InferenceSession:
         self._forms = Forms(_source(path, None), threads=self._threads())
         model = self._forms.open()
         name = os.path.basename(path).partition(".")[0]
-        self._describe(_description_of_library(model, name), model)
+        self._describe(_as_onnx_runtime_writes(_description_of_library(model, name)), model)
 
     def _open_file(self, options, path):
         source = self._with_options(options)

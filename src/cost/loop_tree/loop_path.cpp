@@ -171,7 +171,7 @@ void LoopPath::add_uses(const Expr& e, Uses& uses) const {
   });
 }
 
-LoopParts::LoopParts(const LoopPath& path, size_t size, const std::vector<Expr>& exprs) : path_(path) {
+PathParts::PathParts(const LoopPath& path, size_t size, const std::vector<Expr>& exprs) : path_(path) {
   for (size_t i = 0; i < size; ++i) {
     parent_.push_back(i);
     needed_.push_back(!path[i].var || !path[i].value);  // of lets it shows
@@ -197,13 +197,13 @@ LoopParts::LoopParts(const LoopPath& path, size_t size, const std::vector<Expr>&
   }
 }
 
-std::optional<size_t> LoopParts::part_of_expr(size_t e) const {
+std::optional<size_t> PathParts::part_of_expr(size_t e) const {
   for (const size_t used : expr_uses_[e])
     if (!path_[used].is_number()) return root(used);
   return std::nullopt;
 }
 
-void LoopParts::unite_exprs() {
+void PathParts::unite_exprs() {
   std::optional<size_t> first;
   for (size_t e = 0; e < expr_uses_.size(); ++e) {
     const auto part = part_of_expr(e);
@@ -212,7 +212,7 @@ void LoopParts::unite_exprs() {
   }
 }
 
-std::vector<size_t> LoopParts::bindings_of(std::optional<size_t> part, const std::vector<size_t>& exprs) const {
+std::vector<size_t> PathParts::bindings_of(std::optional<size_t> part, const std::vector<size_t>& exprs) const {
   SmallVector<char, 48> taken;
   for (size_t i = 0; i < parent_.size(); ++i)
     taken.push_back(part && needed_[i] && !path_[i].is_number() && root(i) == *part);

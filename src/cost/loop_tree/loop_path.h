@@ -55,7 +55,7 @@ class LoopPath {
   }
 
  private:
-  friend class LoopParts;
+  friend class PathParts;
   friend class LoopPoints;
   using Uses = SmallVector<size_t, 6>;  // positions
 
@@ -83,10 +83,10 @@ class LoopPath {
 /// points that part has, is the same whatever the others are.
 ///   for i in 20: for j in 30: for k in 40: if i * 2 + k < 70: if j < 29:
 ///   →   {i, k, the first condition}, {j, the second}
-class LoopParts {
+class PathParts {
  public:
   /// Of the first `size` bindings, and expressions inside them.
-  LoopParts(const LoopPath& path, size_t size, const std::vector<Expr>& exprs);
+  PathParts(const LoopPath& path, size_t size, const std::vector<Expr>& exprs);
 
   /// The part of the e-th expression; nothing where it is the same at all points.
   std::optional<size_t> part_of_expr(size_t e) const;

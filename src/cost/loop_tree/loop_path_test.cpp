@@ -12,7 +12,7 @@
 namespace fettle {
 namespace {
 
-TEST(LoopParts, BindingsThatShareNoVariable) {
+TEST(PathParts, BindingsThatShareNoVariable) {
   const Var i = make_var("i"), j = make_var("j"), k = make_var("k"), n = make_var("n");
   LoopPath path;
   path.push_let(n.get(), 70);                         // 0
@@ -21,7 +21,7 @@ TEST(LoopParts, BindingsThatShareNoVariable) {
   path.push_loop(k.get(), 0, 40);                     // 3
   path.push_condition(lt(Expr(i) * 2 + k, Expr(n)));  // 4
   path.push_condition(lt(j, Expr(n) - 41));           // 5
-  const LoopParts parts(path, path.size(), {Expr(k), Expr(j), Expr(n)});
+  const PathParts parts(path, path.size(), {Expr(k), Expr(j), Expr(n)});
   EXPECT_EQ(parts.bindings_of(parts.part_of_expr(0), {0}), (std::vector<size_t>{0, 1, 3, 4}));
   EXPECT_EQ(parts.bindings_of(parts.part_of_expr(1), {1}), (std::vector<size_t>{0, 2, 5}));
   EXPECT_EQ(parts.part_of_expr(2), std::nullopt);

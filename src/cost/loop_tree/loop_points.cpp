@@ -240,7 +240,7 @@ struct Group {
   std::vector<size_t> exprs, bindings;
 };
 
-std::vector<Group> groups_of(const LoopParts& parts, size_t exprs) {
+std::vector<Group> groups_of(const PathParts& parts, size_t exprs) {
   std::vector<Group> groups;
   std::vector<char> done(exprs, 0);
   for (size_t e = 0; e < exprs; ++e) {
@@ -297,7 +297,7 @@ bool LoopPoints::has_point(size_t size) const {
   const LoopBinding& last = path_[size - 1];
   if (last.var && last.value) return true;
   if (const int64_t* extent = last.is_loop() ? as_int(last.extent) : nullptr) return *extent > 0;
-  const LoopParts parts(path_, size, {});
+  const PathParts parts(path_, size, {});
   const std::vector<size_t> bindings = parts.bindings_of(parts.part_of(size - 1), {});
   return memory.find(KeyWriter(path_, 0).finish(bindings), [&] {
     bool found = false;
@@ -330,7 +330,7 @@ double LoopPoints::average(const Expr& asked, bool is_condition) const {
   if (const auto value = same_everywhere(e, 1))
     return is_condition ? *value != 0 : static_cast<double>(std::max<int64_t>(0, *value));
   const std::vector<Expr> exprs = {e};
-  const LoopParts parts(path_, path_.size(), exprs);
+  const PathParts parts(path_, path_.size(), exprs);
   const std::vector<size_t> bindings = parts.bindings_of(parts.part_of_expr(0), {0});
   KeyWriter writer(path_, is_condition);
   writer.add(e, path_.size());
@@ -362,7 +362,7 @@ ValueCounts LoopPoints::counts(const std::vector<Expr>& asked, size_t most) cons
     point.push_back(*value);
   }
   if (point.size() == exprs.size()) return {{std::move(point), 1}};
-  LoopParts parts(path_, path_.size(), exprs);
+  PathParts parts(path_, path_.size(), exprs);
   std::vector<Group> groups = groups_of(parts, exprs.size());
   Key key = {static_cast<int64_t>(most)};
   for (const Group& group : groups) {

@@ -9,7 +9,7 @@
 namespace fettle {
 
 /// Where a cache line comes from, beyond the first-level cache.
-enum class Source : uint8_t { kL2, kL3, kMemory };
+enum class LineSource : uint8_t { kL2, kL3, kMemory };
 inline constexpr int kSources = 3;
 
 struct MachineCosts {

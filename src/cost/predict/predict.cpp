@@ -27,7 +27,7 @@ double predict_cold_seconds(const LoweredKernel& kernel, const Target& target, i
   const MachineCosts costs = costs_of(target, micro_kernels);
   const Estimate known = estimate(make_loop_tree(kernel.kernel, target), costs, threads, micro_kernels);
   const double held = target.caches.size() > 2 ? static_cast<double>(target.caches[2].size_bytes) / kOthers : 0;
-  const Source source = known.parameter_bytes <= held ? Source::kL3 : Source::kMemory;
+  const LineSource source = known.parameter_bytes <= held ? LineSource::kL3 : LineSource::kMemory;
   const double line_s = costs.line_cycles[static_cast<size_t>(source)] / costs.hz;
   return together(known.seconds(), known.parameter_bytes / kLineBytes * line_s, kSharpness);
 }

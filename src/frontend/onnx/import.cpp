@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <climits>
 #include <filesystem>
+#include <set>
 
+#include "base/large_digest.h"
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/model_check.h"
 #include "frontend/onnx/model_file.h"
@@ -222,6 +224,64 @@ Result<OnnxModel> parse_onnx(std::span<const std::byte> bytes, std::optional<std
       (model->opset_import_size() == 0 && (model->ir_version() < 1 || model->ir_version() >= kFirstWithOpsets)))
     return fail(ErrorCode::E602, {}, label);
   return OnnxModel{std::move(model), {std::move(folder)}, std::move(label)};
+}
+
+namespace {
+
+// Calls `visit` with each tensor that is stored in the graph, bodies and attributes included.
+template <class Visit>
+void for_each_tensor(const google::protobuf::RepeatedPtrField<NodeProto>& nodes, const Visit& visit);
+
+template <class Visit>
+void for_each_tensor(const GraphProto& graph, const Visit& visit) {
+  for (const auto& tensor : graph.initializer()) visit(tensor);
+  for (const auto& tensor : graph.sparse_initializer()) {
+    visit(tensor.values());
+    visit(tensor.indices());
+  }
+  for_each_tensor(graph.node(), visit);
+}
+
+template <class Visit>
+void for_each_tensor(const google::protobuf::RepeatedPtrField<NodeProto>& nodes, const Visit& visit) {
+  for (const NodeProto& node : nodes)
+    for (const AttributeProto& a : node.attribute()) {
+      if (a.has_t()) visit(a.t());
+      for (const auto& tensor : a.tensors()) visit(tensor);
+      if (a.has_sparse_tensor()) {
+        visit(a.sparse_tensor().values());
+        visit(a.sparse_tensor().indices());
+      }
+      if (a.has_g()) for_each_tensor(a.g(), visit);
+      for (const GraphProto& graph : a.graphs()) for_each_tensor(graph, visit);
+    }
+}
+
+}  // namespace
+
+std::vector<std::string> external_files(const OnnxModel& model) {
+  std::set<std::string> files;
+  const auto add = [&](const onnx::TensorProto& tensor) {
+    if (tensor.data_location() != onnx::TensorProto::EXTERNAL) return;
+    for (const auto& entry : tensor.external_data())
+      if (entry.key() == "location" && !model.data.in_memory.contains(entry.value())) files.insert(entry.value());
+  };
+  for_each_tensor(model.proto->graph(), add);
+  for (const FunctionProto& function : model.proto->functions()) for_each_tensor(function.node(), add);
+  return {files.begin(), files.end()};
+}
+
+Result<Digest> digest_of(const OnnxModel& model) {
+  std::string text;
+  google::protobuf::LogSilencer quiet;
+  if (model.proto->ByteSizeLong() > INT_MAX || !model.proto->SerializeToString(&text))
+    return fail(ErrorCode::E608, "a model above 2 GiB without its external data", model.label);
+  Digest digest = digest_large(std::as_bytes(std::span(text)));
+  for (const auto& [location, content] : model.data.in_memory) {
+    const Digest data = digest_large({content.bytes.get(), static_cast<size_t>(content.size_bytes)});
+    digest = digest_bytes(digest.hex() + location + "\n" + data.hex());
+  }
+  return digest;
 }
 
 Result<OnnxModel> read_onnx(const std::string& path) {

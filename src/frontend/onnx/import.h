@@ -8,7 +8,9 @@
 #include <set>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "base/hash.h"
 #include "base/result.h"
 #include "frontend/onnx/model_file.h"
 #include "graph/graph.h"
@@ -32,6 +34,11 @@ struct OnnxModel {
   onnx_reader::ExternalData data = {};
   std::string label = "model";  // of errors that have no other place
 };
+
+/// The files that the model's external data are in, each once, as it names them.
+std::vector<std::string> external_files(const OnnxModel& model);
+/// Of all that it says, and of its data in memory; not of files. E608 it cannot be written: above 2 GiB
+Result<Digest> digest_of(const OnnxModel& model);
 
 /// The model at `path`; its external data lie beside it.
 /// E601 cannot be read · E602 not ONNX, truncated · E608 too large

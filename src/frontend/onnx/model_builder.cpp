@@ -54,18 +54,38 @@ class Renaming {
   }
   void apply(GraphProto& graph) {
     for (auto& input : *graph.mutable_input()) input.set_name(get(input.name()));
-    for (auto& tensor : *graph.mutable_initializer()) tensor.set_name(get(tensor.name()));
+    for (auto& tensor : *graph.mutable_initializer()) {
+      tensor.set_name(get(tensor.name()));
+      rename_data(tensor);
+    }
     for (NodeProto& node : *graph.mutable_node()) {
       for (std::string& input : *node.mutable_input())
         if (!input.empty()) input = get(input);
-      for (AttributeProto& a : *node.mutable_attribute())
+      for (AttributeProto& a : *node.mutable_attribute()) {
         if (a.has_g()) apply(*a.mutable_g());
+        if (a.has_t()) rename_data(*a.mutable_t());
+      }
       for (std::string& output : *node.mutable_output()) output = get(output);
     }
     for (auto& output : *graph.mutable_output()) output.set_name(get(output.name()));
   }
 
+  /// What the tensors are made of, under the names that they have for it now.
+  std::map<std::string, MappedFile> renamed(const std::map<std::string, MappedFile>& data) const {
+    std::map<std::string, MappedFile> made;
+    for (const auto& [location, content] : data)
+      if (const auto name = locations_.find(location); name != locations_.end()) made.emplace(name->second, content);
+    return made;
+  }
+
  private:
+  void rename_data(TensorProto& tensor) {
+    for (auto& entry : *tensor.mutable_external_data())
+      entry.set_value(
+          locations_.try_emplace(entry.value(), fmt::format("constant.{}", locations_.size())).first->second);
+  }
+
+  std::unordered_map<std::string, std::string> locations_;
   std::unordered_map<std::string, std::string> names_;
   std::unordered_set<std::string> taken_;
   std::unordered_map<std::string, int> suffixes_;
@@ -360,7 +380,8 @@ Result<OnnxModel> ModelBuilder::finish() const {
     graph.add_output()->set_name(id);
   }
   names.apply(graph);
-  return OnnxModel{std::make_shared<const ModelProto>(state.model_of(std::move(graph))), {{}, state.data}, name()};
+  return OnnxModel{
+      std::make_shared<const ModelProto>(state.model_of(std::move(graph))), {{}, names.renamed(state.data)}, name()};
 }
 
 std::optional<DType> ModelBuilder::dtype_of(int value) const {
@@ -394,7 +415,8 @@ Result<> ModelBuilder::infer() {
   for (const std::string& id : state.values)
     if (const std::string& type = state.types.at(id); type.empty() || type.starts_with("tensor("))
       graph.add_output()->set_name(names.get(id));
-  const OnnxModel model{std::make_shared<const ModelProto>(state.model_of(std::move(graph))), {{}, state.data}, name()};
+  const OnnxModel model{
+      std::make_shared<const ModelProto>(state.model_of(std::move(graph))), {{}, names.renamed(state.data)}, name()};
   FETTLE_TRY(Graph made, import_onnx(model));
   made.sort();
   FETTLE_TRY_VOID(passes::infer_shapes(made, {}));

@@ -88,7 +88,7 @@ Types prelu_type(const Node& node) {
   return same_type(node);
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef activation_defs[] = {
     unary<relu>("Relu"),
     unary<leaky_relu>("LeakyRelu"),
     unary<thresholded_relu>("ThresholdedRelu"),
@@ -110,6 +110,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily activation_ops{"activation", defs};
+extern constinit const OpFamily activation_ops{"activation", activation_defs};
 
 }  // namespace fettle

@@ -69,7 +69,7 @@ constexpr OpDef layer(std::string_view name, InputCount inputs, int n_outputs) {
   return define(kOpaque, name, inputs, not_lowered, nullptr,
                 {.lower = passes::lower_attention_layer, .n_outputs = n_outputs});
 }
-constexpr OpDef defs[] = {
+constexpr OpDef attention_defs[] = {
     layer("Attention", {3, 7}, 4),        // (q, k, v, mask, past_key, past_value, lengths) → (y, key, value, scores)
     layer("RotaryEmbedding", {3, 4}, 1),  // (x, cosines, sines, positions)
     define(kElementwise, "CausalMask", 1, causal_mask_type, causal_mask),
@@ -78,6 +78,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily attention_ops{"attention", defs};
+extern constinit const OpFamily attention_ops{"attention", attention_defs};
 
 }  // namespace fettle

@@ -244,7 +244,7 @@ constexpr OpDef many(std::string_view name, Compute compute, Content content = n
                 {.content = content, .is_pointwise = true, .is_commutative = true, .is_copy = has_one_input});
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef binary_defs[] = {
     commutative(pair<plain<operator+ >>("Add", arithmetic_type, content<known<operator+ >>)),
     pair<subtract>("Sub", arithmetic_type, content<difference>),
     commutative(pair<plain<operator*>>("Mul", arithmetic_type, content<known<operator*>>)),
@@ -272,6 +272,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily binary_ops{"binary", defs};
+extern constinit const OpFamily binary_ops{"binary", binary_defs};
 
 }  // namespace fettle

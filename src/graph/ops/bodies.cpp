@@ -152,7 +152,7 @@ Values of_elements(NodeBuilder& nodes, const ElementBody& body, const Values& el
 std::optional<Operation> operation_of(const ElementBody& body, size_t i, size_t left, size_t right, DType dtype) {
   const Converted result = conversion(body.graph->outputs()[i].value);
   const Node* node = result.value->producer;
-  if (!node || node->inputs.size() != 2) return {};
+  if (!node || node->inputs.size() != 2 || !node->inputs[0] || !node->inputs[1]) return {};
   const auto known = std::ranges::find(kReducers, node->op->name == "Sum" ? "Add" : node->op->name,
                                        &std::pair<std::string_view, std::string_view>::first);
   const bool of_truths = known != kReducers.end() && (known->first == "And" || known->first == "Or");

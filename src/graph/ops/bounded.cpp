@@ -397,7 +397,7 @@ std::vector<int64_t> unique_numbers(const Node& node) { return {node.attrs.get_i
 constexpr HostRule unique_strings_rule{
     .function = "fettle_host_string_unique", .applies = is_of_strings, .numbers = unique_numbers};
 
-constexpr OpDef defs[] = {
+constexpr OpDef bounded_defs[] = {
     passes::composite<lower_non_zero>("NonZero", 1),
     passes::composite<lower_compress>("Compress", 2),
     passes::composite<lower_unique>("Unique", 1, -1),
@@ -409,6 +409,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily bounded_ops{"bounded", defs};
+extern constinit const OpFamily bounded_ops{"bounded", bounded_defs};
 
 }  // namespace fettle

@@ -144,12 +144,12 @@ Result<std::vector<Value*>> contraction(Lowering& g, const Node& node) {
   return std::vector{g.cast(made, types.result)};
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef contraction_defs[] = {
     passes::composite<contraction>("fettle.Contraction", 2),
 };
 
 }  // namespace
 
-extern constinit const OpFamily contraction_ops{"contraction", defs};
+extern constinit const OpFamily contraction_ops{"contraction", contraction_defs};
 
 }  // namespace fettle

@@ -126,7 +126,7 @@ Types define_sizes_type(const Node& node) {
   return same_type(node);
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef control_defs[] = {
     {.name = kDefineSizes, .infer = define_sizes_type},
     {.name = "If", .min_inputs = 1, .max_inputs = -1, .infer = if_type, .compute = nullptr, .n_outputs = -1},
     {.name = "Loop",
@@ -142,6 +142,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily control_ops{"control", defs};
+extern constinit const OpFamily control_ops{"control", control_defs};
 
 }  // namespace fettle

@@ -266,7 +266,7 @@ Tensors conv_transpose(const Node& node, std::span<const te::Tensor> in) {
 
 constexpr WeightsRule conv_weights{.channel_dim = 0, .output_dim = 1, .takes_bias = true};
 constexpr WeightsRule transposed_weights{.channel_dim = 1, .output_dim = 1, .takes_bias = true};
-constexpr OpDef defs[] = {
+constexpr OpDef conv_defs[] = {
     define(kComplexOutFusable, "Conv", {2, 3}, conv_type, conv,
            {.image = ImageWork::kConvolution, .weights = &conv_weights}),
     define(kComplexOutFusable, "ConvTranspose", {2, 3}, conv_transpose_type, conv_transpose,
@@ -275,6 +275,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily conv_ops{"conv", defs};
+extern constinit const OpFamily conv_ops{"conv", conv_defs};
 
 }  // namespace fettle

@@ -187,12 +187,12 @@ Result<std::vector<Value*>> convolution(Lowering& g, const Node& node) {
   return std::vector{in_order(g, g.cast(result, types.result), inverse(p.output_dims))};
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef convolution_defs[] = {
     passes::composite<convolution>("fettle.Convolution", 2),
 };
 
 }  // namespace
 
-extern constinit const OpFamily convolution_ops{"convolution", defs};
+extern constinit const OpFamily convolution_ops{"convolution", convolution_defs};
 
 }  // namespace fettle

@@ -167,7 +167,7 @@ Result<std::vector<Value*>> one_hot_by_data(Lowering& g, const Node& node) {
 constexpr ParamInput depth_param[] = {{1, "", kDims}};  // what is computed does not read it
 constexpr ParamInput count_param[] = {{3, "count", kDims}};
 constexpr ParamInput shape_param[] = {{0, "shape", kDims}};
-constexpr OpDef defs[] = {
+constexpr OpDef creation_defs[] = {
     define(kInjective, "ConstantOfShape", {0, 1}, constant_of_shape_type, constant_of_shape,
            {.params = shape_param, .content = constant_of_shape_content, .work = kMoves}),
     // A fourth input is the count, where data decide it.
@@ -180,6 +180,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily creation_ops{"creation", defs};
+extern constinit const OpFamily creation_ops{"creation", creation_defs};
 
 }  // namespace fettle

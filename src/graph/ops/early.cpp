@@ -92,7 +92,7 @@ Values crop(Lowering& g, const Node& node) {
 }
 
 constexpr ParamInput tile_params[] = {{1, "tiles", kInt}, {2, "axis", kInt}};
-constexpr OpDef defs[] = {
+constexpr OpDef early_defs[] = {
     composite<aligned>("AlignedTo", 2),
     composite<tile_along_axis>("TileAlongAxis", 3, 1, tile_params),
     composite<normalization_of_activations>("BatchNormalizationOfActivations", 5),
@@ -105,6 +105,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily early_ops{"early", defs};
+extern constinit const OpFamily early_ops{"early", early_defs};
 
 }  // namespace fettle

@@ -276,12 +276,12 @@ bool is_lowered(const Node& node) {
   return e && as_product(node, *e);
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef einsum_defs[] = {
     passes::by_data<lower_einsum, is_lowered>(define(kComplexOutFusable, "Einsum", {1, kAny}, einsum_type, einsum)),
 };
 
 }  // namespace
 
-extern constinit const OpFamily einsum_ops{"einsum", defs};
+extern constinit const OpFamily einsum_ops{"einsum", einsum_defs};
 
 }  // namespace fettle

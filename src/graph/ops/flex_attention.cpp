@@ -79,13 +79,13 @@ Result<std::vector<Value*>> flex_attention(Lowering& g, const Node& node) {
   return std::vector{g.cast(g("MatMul", {likely, g.cast(v, precision)}), dtype)};
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef flex_attention_defs[] = {
     define(kElementwise, "SameTypeAs", 2, same_type_as, first_input, {.work = kMoves, .is_copy = always}),
     composite<flex_attention>("ai.onnx.preview.FlexAttention", {3, kAny}),
 };
 
 }  // namespace
 
-extern constinit const OpFamily flex_attention_ops{"flex_attention", defs};
+extern constinit const OpFamily flex_attention_ops{"flex_attention", flex_attention_defs};
 
 }  // namespace fettle

@@ -1,8 +1,8 @@
 // Reductions by a graph of the model's own: over axes, over windows, along an axis.
 //
 // A graph that is one of the operations that Fettle reduces by becomes such a reduction. Any other is folded: a Loop
-// goes through what is reduced in row-major order, and combines all that is kept at once. Where a kernel can hold what
-// it carries, it is one (loop_kernel.h), whose lanes are what is kept.
+// goes through what is reduced in row-major order, and combines all that is kept at once. Of elementwise work it is one
+// kernel (loop_kernel.h), whose lanes are what is kept.
 
 #include <fmt/format.h>
 
@@ -100,10 +100,52 @@ Result<Values> folded(Lowering& g, const Reduced& r, const Dim& steps, const Sha
   return typed(made_loop, types);
 }
 
-// --- Reduce(operand…, first…, captured…) {axes} {body}
+// The fold along one axis of the operands.
+Result<Values> folded_along(Lowering& g, const Reduced& r, int64_t axis) {
+  const Shape& shape = r.operands[0]->shape();
+  return folded(g, r, shape[static_cast<size_t>(axis)], without(shape, axis), [&](LoopBuilder& loop) {
+    Values slices;
+    for (Value* x : r.operands)
+      slices.push_back(loop.body().pick("slice", loop.capture("operand", x), loop.iteration(), axis));
+    return slices;
+  });
+}
+
+/// How a long fold in any order is split, where what is kept fills no vectors: chunks, for threads, of lanes.
+struct Split {
+  int64_t chunks = 1, lanes = 1;
+  int64_t parts() const { return chunks * lanes; }
+};
+Split split_of(const Shape& shape, int64_t axis) {
+  constexpr int64_t kLanes = 16, kChunks = 16, kFewPerLane = 4, kManyPerChunk = 1 << 12;
+  const Dim& steps = shape[static_cast<size_t>(axis)];
+  const Dim beside = element_count(Shape(shape.begin() + axis + 1, shape.end()));
+  const Dim before = element_count(Shape(shape.begin(), shape.begin() + axis));
+  if (!steps.is_number() || steps.value() < kLanes * kFewPerLane || beside.typical() >= kLanes) return {};
+  const bool few_rows = before.typical() < kChunks && steps.value() >= kChunks * kManyPerChunk;
+  return {few_rows ? kChunks : 1, kLanes};
+}
+
+// [… steps …] as [… chunks, steps, lanes …], and what each chunk and lane comes to folded again.
+Result<Values> folded_in_parts(Lowering& g, Reduced r, int64_t axis, const Split& split) {
+  const Shape shape = r.operands[0]->shape();
+  const int64_t parts = split.parts(), steps = shape[static_cast<size_t>(axis)].value(),
+                each = (steps + parts - 1) / parts;
+  std::vector<int64_t> before(shape.size(), 0), after(shape.size(), 0);
+  after[static_cast<size_t>(axis)] = each * parts - steps;
+  Shape parted = with_inserted(with_replaced(shape, axis, split.lanes), axis, each);
+  parted = with_inserted(parted, axis, split.chunks);
+  for (size_t i = 0; i < r.size(); ++i)
+    r.operands[i] = g.reshape(padded(g, r.operands[i], before, after, r.first[i]), parted);
+  FETTLE_TRY(const Values made, folded_along(g, r, axis + 1));
+  for (size_t i = 0; i < r.size(); ++i) r.operands[i] = g.reshape(made[i], with_replaced(shape, axis, parts));
+  return folded_along(g, r, axis);
+}
+
+// --- Reduce(operand…, first…, captured…) {axes, any_order} {body}
 
 Result<Values> reduce(Lowering& g, const Node& node) {
-  FETTLE_TRY_VOID(check_attributes(node, {"axes"}));
+  FETTLE_TRY_VOID(check_attributes(node, {"axes", "any_order"}));
   FETTLE_TRY(Reduced r, read_reduced(g, node));
   FETTLE_TRY(const auto axes, positive_axes(node, node.attrs.get_ints("axes"), std::ssize(r.shape)));
   Values results;
@@ -130,12 +172,9 @@ Result<Values> reduce(Lowering& g, const Node& node) {
     if (!side_by_side) x = g.transpose(x, order);
     x = g.reshape(x, with_inserted(kept, at, steps));
   }
-  return folded(g, r, steps, kept, [&](LoopBuilder& loop) {
-    Values slices;
-    for (Value* x : r.operands)
-      slices.push_back(loop.body().pick("slice", loop.capture("operand", x), loop.iteration(), at));
-    return slices;
-  });
+  FETTLE_TRY_VOID(g.status());
+  const Split split = node.attrs.get_int("any_order", 0) != 0 ? split_of(r.operands[0]->shape(), at) : Split{};
+  return split.parts() > 1 ? folded_in_parts(g, std::move(r), at, split) : folded_along(g, r, at);
 }
 
 // --- CumulativeReduce(operand…, first…, captured…) {axis, exclusive, reverse} {body}: what each step along the axis
@@ -397,7 +436,7 @@ Result<Values> select_and_scatter(Lowering& g, const Node& node) {
   return Values{g.reshape(result[0], shape)};
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef general_reduce_defs[] = {
     passes::composite<reduce>("fettle.Reduce", {2, kAny}, -1),
     passes::composite<cumulate>("fettle.CumulativeReduce", {2, kAny}, -1),
     passes::composite<reduce_window>("fettle.ReduceWindow", {2, kAny}, -1),
@@ -408,6 +447,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily general_reduce_ops{"general_reduce", defs};
+extern constinit const OpFamily general_reduce_ops{"general_reduce", general_reduce_defs};
 
 }  // namespace fettle

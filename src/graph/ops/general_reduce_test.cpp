@@ -73,7 +73,7 @@ class GeneralReduce : public GeneralOps {
          pair([](double a, double b) { return std::min(a, 2 * b); }),
          {kF32},
          {2}},
-        {"first of the greatest", 2, greatest, greatest_fold, {kF32, kF64, kI32}, {-100, 1000}},
+        {"first of the greatest", 2, greatest, greatest_fold, {kF32, kF64, kI32, kF16, kBF16}, {-100, 1000}},
         {"sum and product",
          2,
          [](Graph& b, const std::vector<Value*>& e) {
@@ -159,6 +159,32 @@ TEST_F(GeneralReduce, KnownOperationsAreReductionsAndOthersOneKernel) {
     c.op = "fettle.ReduceWindow";
     c.attrs = {{"window", Ints{2, 3, 1}}, {"pads", Ints{1, 0, 0, 0, 2, 0}}};
     check_kernels();
+  }
+}
+
+// Long rows are folded in parts, where the model says that the order does not matter.
+TEST_F(GeneralReduce, InAnyOrder) {
+  for (const Reducer& r : reducers()) {
+    if (r.name != std::string("first of the greatest")) continue;
+    for (const auto& [shape, axes] :
+         {std::pair{Ints{3, 100}, Ints{1}}, {{70001}, {0}}, {{2, 80, 3}, {1}}, {{90, 20}, {0}}}) {
+      SCOPED_TRACE(to_string(Shape(shape.begin(), shape.end())));
+      Case c = random_case(r, "fettle.Reduce", shape, kI32);
+      c.attrs = {{"axes", axes}, {"any_order", int64_t{1}}};
+      for (int64_t i = 0; i < c.inputs[1].array.count(); ++i) c.inputs[1].array.data[static_cast<size_t>(i)] = i % 7;
+      Ints kept = shape;
+      kept.erase(kept.begin() + axes[0]);
+      std::vector<Array> want = begin_with(c, kept);
+      for_each_index(shape, [&](const Ints& at) {
+        Ints to = at;
+        to.erase(to.begin() + axes[0]);
+        fold_into(want, to, elements_at(c, at), r.fold);
+      });
+      check(c, want);
+      const Graph graph = optimized(c);
+      const auto loops = std::ranges::count_if(graph.nodes(), [](const Node* made) { return is_loop_kernel(*made); });
+      EXPECT_EQ(loops, shape[0] == 90 ? 1 : 2) << to_text(graph);
+    }
   }
 }
 

@@ -146,12 +146,12 @@ Result<Values> sort(Lowering& g, const Node& node) {
   return results;
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef general_sort_defs[] = {
     passes::composite<sort>("fettle.Sort", {1, kAny}, -1),
 };
 
 }  // namespace
 
-extern constinit const OpFamily general_sort_ops{"general_sort", defs};
+extern constinit const OpFamily general_sort_ops{"general_sort", general_sort_defs};
 
 }  // namespace fettle

@@ -58,17 +58,19 @@ Types concat_type(const Node& node) {
   FETTLE_TRY(const int64_t axis, axis_of(node, 0));
   FETTLE_TRY_VOID(check_same_dtype(node));
   Shape shape = shape_of(node, 0);
+  std::vector<Dim> extents{shape[static_cast<size_t>(axis)]};
   for (size_t i = 1; i < node.inputs.size(); ++i) {
     const Shape& next = shape_of(node, i);
     FETTLE_TRY_VOID(check_rank(node, i, rank_of(node, 0), rank_of(node, 0)));
     for (size_t d = 0; d < shape.size(); ++d) {
       if (static_cast<int64_t>(d) == axis) {
-        shape[d] = shape[d] + next[d];
+        extents.push_back(next[d]);
         continue;
       }
       FETTLE_TRY(shape[d], common_dim(node, shape[d], next[d], fmt::format("dim {} of inputs 0 and {}", d, i)));
     }
   }
+  shape[static_cast<size_t>(axis)] = sum(extents);
   return same_dtype(node, std::move(shape));
 }
 Tensors concat(const Node& node, std::span<const te::Tensor> in) {
@@ -101,15 +103,13 @@ Result<std::vector<Dim>> split_sizes(const Node& node, int64_t axis) {
   const Dim& extent = shape_of(node, 0)[static_cast<size_t>(axis)];
   const auto n = static_cast<int64_t>(node.outputs.size());
   if (given) {
-    Dim sum = 0;
-    for (const Dim& d : *given) {
+    for (const Dim& d : *given)
       if (d.max() < 0) return bad_attribute(node, "a part's size is negative");
-      sum = sum + d;
-    }
-    if (given->size() != node.outputs.size() || !may_equal(sum, extent))
+    const Dim whole = sum(*given);
+    if (given->size() != node.outputs.size() || !may_equal(whole, extent))
       return bad_attribute(
           node, fmt::format("{} outputs of an extent of {} do not fit the stated sizes", n, extent.to_string()));
-    note_equal(node, sum, extent, "the sizes of all parts and the extent");
+    note_equal(node, whole, extent, "the sizes of all parts and the extent");
     return *given;
   }
   // Equal parts; the last is smaller where they do not divide the extent.
@@ -697,7 +697,7 @@ constexpr OpDef moves(std::string_view name, InputCount inputs, Infer infer, Com
   traits.work = kMoves;
   return define(kInjective, name, inputs, infer, compute, traits);
 }
-constexpr OpDef defs[] = {
+constexpr OpDef indexing_defs[] = {
     moves("Transpose", 1, transpose_type, transpose, {.view = &transpose_view}),
     moves("Concat", {1, kAny}, concat_type, concat,
           {.content = concat_content, .is_concatenation = true, .is_copy = has_one_input}),
@@ -726,6 +726,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily indexing_ops{"indexing", defs};
+extern constinit const OpFamily indexing_ops{"indexing", indexing_defs};
 
 }  // namespace fettle

@@ -166,7 +166,7 @@ Result<std::vector<Value*>> category_mapper(Lowering& g, const Node& node) {
   return is_string ? looked_up(g, node, texts, numbers, otherwise) : looked_up(g, node, numbers, texts, otherwise);
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef label_encoder_defs[] = {
     composite<label_encoder>("ai.onnx.ml.LabelEncoder", 1),
     composite<category_mapper>("ai.onnx.ml.CategoryMapper", 1),
     define(kOpaque, "FindAmong", 2, find_type, nullptr, {.host = &find_rule}),
@@ -174,6 +174,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily label_encoder_ops{"label_encoder", defs};
+extern constinit const OpFamily label_encoder_ops{"label_encoder", label_encoder_defs};
 
 }  // namespace fettle

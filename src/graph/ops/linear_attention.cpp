@@ -156,13 +156,13 @@ class LinearAttention {
 
 Values linear_attention(Lowering& g, const Node& node) { return LinearAttention(g, node).run(); }
 
-constexpr OpDef defs[] = {
+constexpr OpDef linear_attention_defs[] = {
     composite<causal_conv>("CausalConvWithState", {2, 4}, 2),
     composite<linear_attention>("LinearAttention", {3, 6}, 2),  // (q, k, v, past state, decay, beta) → (y, state)
 };
 
 }  // namespace
 
-extern constinit const OpFamily linear_attention_ops{"linear_attention", defs};
+extern constinit const OpFamily linear_attention_ops{"linear_attention", linear_attention_defs};
 
 }  // namespace fettle

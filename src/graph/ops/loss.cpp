@@ -51,13 +51,13 @@ Result<std::vector<Value*>> cross_entropy(Lowering& g, const Node& node) {
   return std::vector{loss, logarithms};
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef loss_defs[] = {
     composite<negative_log_likelihood>("NegativeLogLikelihoodLoss", {2, 3}),
     composite<cross_entropy>("SoftmaxCrossEntropyLoss", {2, 3}, 2),
 };
 
 }  // namespace
 
-extern constinit const OpFamily loss_ops{"loss", defs};
+extern constinit const OpFamily loss_ops{"loss", loss_defs};
 
 }  // namespace fettle

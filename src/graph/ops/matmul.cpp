@@ -176,7 +176,7 @@ Result<std::vector<Value*>> determinant(passes::Lowering& g, const Node& node) {
 }
 
 constexpr WeightsRule product_weights{.channel_dim = 1, .output_dim = -1, .takes_bias = false};
-constexpr OpDef defs[] = {
+constexpr OpDef matmul_defs[] = {
     define(kComplexOutFusable, "MatMul", 2, matmul_type, matmul, {.weights = &product_weights}),
     define(kComplexOutFusable, "MatMulInteger", {2, 4}, matmul_integer_type, matmul_integer),
     passes::composite<determinant>("Det", 1),
@@ -185,6 +185,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily matmul_ops{"matmul", defs};
+extern constinit const OpFamily matmul_ops{"matmul", matmul_defs};
 
 }  // namespace fettle

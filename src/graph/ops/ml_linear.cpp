@@ -46,20 +46,25 @@ Value* transformed_columns(Lowering& g, Value* y, int64_t columns, PostTransform
   return columns == 1 && transform != PostTransform::kProbit ? y : transformed(g, y, transform);
 }
 
+/// The features times `columns` rows of coefficients, plus an intercept for each: [n, columns].
+Result<Value*> linear(Lowering& g, const Node& node, const Numbers& intercepts, int64_t columns) {
+  FETTLE_TRY(const Numbers coefficients, number_list(node, "coefficients"));
+  FETTLE_TRY(Value * x, feature_rows(g, node, kF32));
+  FETTLE_TRY(Value * rows, rows_of_features(g, node, x, "coefficients", coefficients, columns));
+  Value* y = products(g, x, rows);
+  return intercepts.empty() ? y : g("Add", {y, row_of(g, intercepts)});
+}
+
 // --- LinearRegressor: x · coefficients' + intercepts
 
 Values linear_regressor(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_attributes(node, {"coefficients", "intercepts", "post_transform", "targets"}));
   const int64_t targets = node.attrs.get_int("targets", 1);
-  FETTLE_TRY(const Numbers coefficients, number_list(node, "coefficients"));
   FETTLE_TRY(const Numbers intercepts, number_list(node, "intercepts"));
   if (!intercepts.empty() && std::ssize(intercepts) != targets)
     return bad_attribute(node, fmt::format("intercepts has {} elements for {} targets", intercepts.size(), targets));
   FETTLE_TRY(const PostTransform transform, post_transform(node));
-  FETTLE_TRY(Value * x, feature_rows(g, node, kF32));
-  FETTLE_TRY(Value * rows, rows_of_features(g, node, x, "coefficients", coefficients, targets));
-  Value* y = products(g, x, rows);
-  if (!intercepts.empty()) y = g("Add", {y, row_of(g, intercepts)});
+  FETTLE_TRY(Value * y, linear(g, node, intercepts, targets));
   return std::vector{transformed_columns(g, y, targets, transform)};
 }
 
@@ -69,16 +74,12 @@ Values linear_classifier(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_attributes(node, {"classlabels_ints", "classlabels_strings", "coefficients", "intercepts",
                                           "multi_class", "post_transform"}));
   FETTLE_TRY(const ClassLabels labels, ClassLabels::read(node, "classlabels_ints"));
-  FETTLE_TRY(const Numbers coefficients, number_list(node, "coefficients"));
   FETTLE_TRY(const Numbers intercepts, number_list(node, "intercepts"));
   const int64_t columns = intercepts.empty() ? labels.size() : std::ssize(intercepts);
   if (columns != labels.size() && !(columns == 1 && labels.size() == 2))
     return bad_attribute(node, fmt::format("{} labels, and {} intercepts", labels.size(), columns));
   FETTLE_TRY(const PostTransform transform, post_transform(node));
-  FETTLE_TRY(Value * x, feature_rows(g, node, kF32));
-  FETTLE_TRY(Value * rows, rows_of_features(g, node, x, "coefficients", coefficients, columns));
-  Value* scores = products(g, x, rows);
-  if (!intercepts.empty()) scores = g("Add", {scores, row_of(g, intercepts)});
+  FETTLE_TRY(Value * scores, linear(g, node, intercepts, columns));
   if (columns == 1 && labels.size() == 2) {
     Value* index = g.cast(flat(g, g("Greater", {scores, g.number(0, kF32)})), kI64);
     FETTLE_TRY(Value * y, of_two_classes(g, node, scores, /*all_positive=*/true, transform));
@@ -352,7 +353,7 @@ Values svm_classifier(Lowering& g, const Node& node) {
   return SvmClassifier(g, node, std::move(labels)).run();
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef ml_linear_defs[] = {
     composite<linear_regressor>("ai.onnx.ml.LinearRegressor", 1),
     composite<linear_classifier>("ai.onnx.ml.LinearClassifier", 1, 2),
     composite<svm_regressor>("ai.onnx.ml.SVMRegressor", 1),
@@ -362,6 +363,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily ml_linear_ops{"ml_linear", defs};
+extern constinit const OpFamily ml_linear_ops{"ml_linear", ml_linear_defs};
 
 }  // namespace fettle

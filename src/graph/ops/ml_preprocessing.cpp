@@ -177,13 +177,12 @@ Values one_hot_encoder(Lowering& g, const Node& node) {
   y = g.cast(y, kF32);
   if (node.attrs.get_int("zeros", 1) == 0) {
     Value* known = g.reduce("ReduceMax", y, {last}, false);
-    known = g.reduce("ReduceMin", known, first_numbers(static_cast<size_t>(last)), false);
-    g.require(g("Greater", {known, g.number(0, kF32)}), "an element is none of the categories, and zeros is 0");
+    g.require_all(g("Greater", {known, g.number(0, kF32)}), "an element is none of the categories, and zeros is 0");
   }
   return std::vector{y};
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef ml_preprocessing_defs[] = {
     composite<binarizer>("ai.onnx.ml.Binarizer", 1),
     composite<feature_extractor>("ai.onnx.ml.ArrayFeatureExtractor", 2),
     composite<scaler>("ai.onnx.ml.Scaler", 1),
@@ -195,6 +194,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily ml_preprocessing_ops{"ml_preprocessing", defs};
+extern constinit const OpFamily ml_preprocessing_ops{"ml_preprocessing", ml_preprocessing_defs};
 
 }  // namespace fettle

@@ -510,7 +510,7 @@ Values tree_classifier(Lowering& g, const Node& node) {
   return TreeClassifier(g, node, std::move(labels)).run();
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef ml_trees_defs[] = {
     define(kOpaque, "TreeTraversal", {6, 7}, traversal_type, traversal),
     composite<tree_regressor>("ai.onnx.ml.TreeEnsembleRegressor", 1),
     composite<tree_classifier>("ai.onnx.ml.TreeEnsembleClassifier", 1, 2),
@@ -519,6 +519,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily ml_trees_ops{"ml_trees", defs};
+extern constinit const OpFamily ml_trees_ops{"ml_trees", ml_trees_defs};
 
 }  // namespace fettle

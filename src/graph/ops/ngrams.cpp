@@ -132,10 +132,10 @@ Result<std::vector<Value*>> tf_idf(Lowering& g, const Node& node) {
   return std::vector{is_row ? g("Squeeze", {y}, {{{"axes", std::vector<int64_t>{0}}}}) : y};
 }
 
-constexpr OpDef defs[] = {composite<tf_idf>("TfIdfVectorizer", 1)};
+constexpr OpDef ngrams_defs[] = {composite<tf_idf>("TfIdfVectorizer", 1)};
 
 }  // namespace
 
-extern constinit const OpFamily ngrams_ops{"ngrams", defs};
+extern constinit const OpFamily ngrams_ops{"ngrams", ngrams_defs};
 
 }  // namespace fettle

@@ -210,7 +210,7 @@ Result<std::vector<Value*>> mean_variance(passes::Lowering& g, const Node& node)
   return std::vector{g("Div", {distance, g("Add", {g("Sqrt", {variance}), g.number(1e-9, x->dtype())})})};
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef normalization_defs[] = {
     define(kBroadcast, "BatchNormalization", 5, channel_type, batch_normalization),
     define(kReduction, "LayerNormalization", {1, 3}, layer_type, layer_normalization<true>, {.n_outputs = 3}),
     define(kReduction, "RMSNormalization", {1, 2}, normalized_type, layer_normalization<false>),
@@ -223,6 +223,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily normalization_ops{"normalization", defs};
+extern constinit const OpFamily normalization_ops{"normalization", normalization_defs};
 
 }  // namespace fettle

@@ -85,12 +85,12 @@ Tensors top_k(const Node& node, std::span<const te::Tensor> in) {
 }
 
 constexpr ParamInput k_param[] = {{1, "k", kDims}};
-constexpr OpDef defs[] = {
+constexpr OpDef order_defs[] = {
     define(kOpaque, "TopK", {1, 2}, top_k_type, top_k, {.params = k_param, .n_outputs = 2, .work = kMoves}),
 };
 
 }  // namespace
 
-extern constinit const OpFamily order_ops{"order", defs};
+extern constinit const OpFamily order_ops{"order", order_defs};
 
 }  // namespace fettle

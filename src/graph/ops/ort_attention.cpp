@@ -381,7 +381,7 @@ Values group_query_attention(Lowering& g, const Node& node) {
 }
 
 constexpr ParamInput total_param[] = {{kTotal, "", kDims}};
-constexpr OpDef defs[] = {
+constexpr OpDef ort_attention_defs[] = {
     composite<attention>("com.microsoft.Attention", {2, 7}, 2),
     composite<q_attention>("com.microsoft.QAttention", {5, 9}, 2),
     composite<multi_head_attention>("com.microsoft.MultiHeadAttention", {1, 10}, 4),
@@ -391,6 +391,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily ort_attention_ops{"ort_attention", defs};
+extern constinit const OpFamily ort_attention_ops{"ort_attention", ort_attention_defs};
 
 }  // namespace fettle

@@ -211,7 +211,7 @@ Values embed_layer_norm(Lowering& g, const Node& node) {
   return std::vector{y, kept, sum};
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef ort_fused_defs[] = {
     composite<bias_gelu>("com.microsoft.BiasGelu", 2),
     composite<fast_gelu>("com.microsoft.FastGelu", {1, 2}),
     composite<quick_gelu>("com.microsoft.QuickGelu", 1),
@@ -229,6 +229,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily ort_fused_ops{"ort_fused", defs};
+extern constinit const OpFamily ort_fused_ops{"ort_fused", ort_fused_defs};
 
 }  // namespace fettle

@@ -227,7 +227,7 @@ Values gather_block_quantized(Lowering& g, const Node& node) {
   return std::vector{g("DequantizeLinear", {data, scales, zeros}, blocks)};
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef ort_quantized_defs[] = {
     composite<qlinear_pair<"Add">>("com.microsoft.QLinearAdd", {2, 8}),
     composite<qlinear_pair<"Mul">>("com.microsoft.QLinearMul", {2, 8}),
     composite<qlinear_sigmoid>("com.microsoft.QLinearSigmoid", {2, 5}),
@@ -247,6 +247,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily ort_quantized_ops{"ort_quantized", defs};
+extern constinit const OpFamily ort_quantized_ops{"ort_quantized", ort_quantized_defs};
 
 }  // namespace fettle

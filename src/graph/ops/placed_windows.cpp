@@ -331,13 +331,13 @@ Result<Values> scatter(passes::Lowering& g, const Node& node) {
   return scattered(g, body, std::move(operands), indices, std::move(updates), w);
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef placed_windows_defs[] = {
     define(kInjective, "fettle.Gather", 2, gather_type, gather, {.work = kMoves, .is_partial = may_have_no_place}),
     passes::composite<scatter>("fettle.Scatter", {3, kAny}, -1),
 };
 
 }  // namespace
 
-extern constinit const OpFamily placed_windows_ops{"placed_windows", defs};
+extern constinit const OpFamily placed_windows_ops{"placed_windows", placed_windows_defs};
 
 }  // namespace fettle

@@ -173,23 +173,24 @@ Tensors global_lp(const Node& node, std::span<const te::Tensor> in) {
 // --- Col2Im(x [n, c * kernel, blocks], image shape, block shape): sums of blocks that overlap
 
 struct Blocks {
-  std::vector<int64_t> kernel, strides, dilations, before;
-  Shape image, count;
+  std::vector<int64_t> strides, dilations, before;
+  Shape kernel, image, count;
 };
 Result<Blocks> read_blocks(const Node& node) {
   FETTLE_TRY_VOID(check_rank(node, 0, 3, 3));
   FETTLE_TRY(const auto image, dims_param(node, 1, "image_shape"));
-  FETTLE_TRY(const auto kernel, ints_param(node, 2, "block_shape"));
+  FETTLE_TRY(const auto kernel, dims_param(node, 2, "block_shape"));
   if (!image || !kernel || image->empty() || image->size() != kernel->size())
     return bad_attribute(node, "the shapes of image and blocks differ in length");
   const size_t n = kernel->size();
-  Blocks b{*kernel, {}, {}, {}, *image, {}};
+  Blocks b{.kernel = *kernel, .image = *image};
   FETTLE_TRY(b.strides, read_list(node, "strides", n, 1, 1));
   FETTLE_TRY(b.dilations, read_list(node, "dilations", n, 1, 1));
   FETTLE_TRY(const auto pads, read_list(node, "pads", 2 * n, 0, 0));
   b.before.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(n));
   for (size_t d = 0; d < n; ++d) {
-    if (b.kernel[d] < 1 || b.kernel[d] > kMaxDim) return bad_attribute(node, "an extent of the blocks is out of range");
+    if (b.kernel[d].max() < 1) return bad_attribute(node, "an extent of the blocks is out of range");
+    note_not_negative(node, b.kernel[d] - 1, "an extent of the blocks, less one");
     const Dim room = b.image[d] + pads[d] + pads[n + d] - ((b.kernel[d] - 1) * b.dilations[d] + 1);
     if (room.max() < 0) return bad_types(node, "a block is larger than the image");
     note_not_negative(node, room, "a block in the image");
@@ -199,22 +200,21 @@ Result<Blocks> read_blocks(const Node& node) {
 }
 Types col2im_type(const Node& node) {
   FETTLE_TRY(const Blocks b, read_blocks(node));
-  int64_t taps = 1;
-  for (const int64_t k : b.kernel) taps *= k;
+  const Dim taps = max(element_count(b.kernel), 1);
   const Shape& x = shape_of(node, 0);
-  if (!may_divide(taps, x[1])) return bad_types(node, "the blocks do not divide the channels");
-  note_divides(node, taps, x[1], "channels in blocks");
+  const Dim channels = floordiv(x[1], taps);
+  FETTLE_TRY_VOID(common_dim(node, x[1], channels * taps, "channels in blocks"));
   FETTLE_TRY_VOID(common_dim(node, x[2], element_count(b.count), "blocks"));
-  return same_dtype(node, joined({x[0], floordiv(x[1], taps)}, b.image));
+  return same_dtype(node, joined({x[0], channels}, b.image));
 }
 Tensors col2im(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const Blocks b, read_blocks(node));
   return one(reduce_over(
-      te::sum, size_exprs(output_shape(node)), reduce_axes({b.kernel.begin(), b.kernel.end()}),
+      te::sum, size_exprs(output_shape(node)), reduce_axes(size_exprs(b.kernel)),
       [&](const Indices& i, const Indices& k) {
         Expr channel = i[1], block = 0, inside;
         for (size_t d = 0; d < b.kernel.size(); ++d) {
-          channel = channel * Expr(b.kernel[d]) + k[d];
+          channel = channel * size_expr(b.kernel[d]) + k[d];
           const Expr place = i[d + 2] + Expr(b.before[d]) - k[d] * Expr(b.dilations[d]), stride = b.strides[d];
           const Expr number = floordiv(place, stride);
           if (b.strides[d] > 1) inside = logical_and(inside, eq(floormod(place, stride), Expr(0)));
@@ -230,8 +230,8 @@ constexpr OpDef pooling(std::string_view name, ImageWork image, Infer infer, Com
   return define(kReduction, name, 1, infer, compute, {.image = image});
 }
 
-constexpr ParamInput col2im_params[] = {{1, "image_shape", kDims}, {2, "block_shape", kInts}};
-constexpr OpDef defs[] = {
+constexpr ParamInput col2im_params[] = {{1, "image_shape", kDims}, {2, "block_shape", kDims}};
+constexpr OpDef pool_defs[] = {
     pooling("MaxPool", ImageWork::kPooling, pool_type, max_pool),
     pooling("AveragePool", ImageWork::kPooling, pool_type, average_pool),
     pooling("GlobalMaxPool", ImageWork::kGlobalPooling, global_type, global_max),
@@ -244,6 +244,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily pool_ops{"pool", defs};
+extern constinit const OpFamily pool_ops{"pool", pool_defs};
 
 }  // namespace fettle

@@ -222,7 +222,7 @@ Result<std::vector<Value*>> dynamic_quantize(Lowering& g, const Node& node) {
   return std::vector{made.y, made.scale, made.zero};
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef quantize_defs[] = {
     define(kBroadcast, "QuantizeLinear", {2, 3}, quantize_type, quantize, {.work = kConverts}),
     define(kBroadcast, "DequantizeLinear", {2, 3}, dequantize_type, dequantize, {.work = kConverts}),
     passes::composite<dynamic_quantize>("DynamicQuantizeLinear", 1, 3),
@@ -233,6 +233,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily quantize_ops{"quantize", defs};
+extern constinit const OpFamily quantize_ops{"quantize", quantize_defs};
 
 }  // namespace fettle

@@ -183,7 +183,7 @@ Values training_dropout(Lowering& g, const Node& node) {
 }
 
 // A last input is the number of the call.
-constexpr OpDef defs[] = {
+constexpr OpDef random_defs[] = {
     define(kInjective, "UniformNumbers", {0, 1}, uniform_type, uniform_numbers),
     composite<of_shape<true>>("RandomNormal", {0, 1}),
     composite<of_shape<false>>("RandomUniform", {0, 1}),
@@ -196,6 +196,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily random_ops{"random", defs};
+extern constinit const OpFamily random_ops{"random", random_defs};
 
 }  // namespace fettle

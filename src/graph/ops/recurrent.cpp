@@ -12,15 +12,13 @@ constexpr OpDef layer(std::string_view name, int max_inputs, int n_outputs) {
 }
 
 // (x, W, R, B, sequence_lens, initial_h, …)  →  (Y, Y_h, …)
-constexpr OpDef defs[] = {
-    layer("RNN", 6, 2),
-    layer("GRU", 6, 2),
-    layer("LSTM", 8, 3),                                // and initial_c, P; Y_c
+constexpr OpDef recurrent_defs[] = {
+    layer("RNN", 6, 2), layer("GRU", 6, 2), layer("LSTM", 8, 3),  // and initial_c, P; Y_c
     layer("com.microsoft.DynamicQuantizeLSTM", 12, 3),  // and scales and zero points of W and R, which are transposed
 };
 
 }  // namespace
 
-extern constinit const OpFamily recurrent_ops{"recurrent", defs};
+extern constinit const OpFamily recurrent_ops{"recurrent", recurrent_defs};
 
 }  // namespace fettle

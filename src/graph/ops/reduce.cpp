@@ -185,7 +185,7 @@ constexpr OpDef reducer(std::string_view name, Compute compute, Content content 
       define(kReduction, name, {1, 2}, reduce_type, compute, {.params = axes_param, .content = content}));
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef reduce_defs[] = {
     reducer("ReduceSum", reduction<kSum>, content<operator+ >),
     reducer("ReduceMean", reduction<kMean>),
     reducer("ReduceMax", reduction<kMax>, content<fettle::max>),
@@ -203,6 +203,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily reduce_ops{"reduce", defs};
+extern constinit const OpFamily reduce_ops{"reduce", reduce_defs};
 
 }  // namespace fettle

@@ -6,42 +6,14 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <optional>
 
 #include "graph/late_sizes.h"
-#include "graph/passes/lowering.h"
+#include "graph/ops/resize.h"
 
 namespace fettle {
 namespace {
 
 using namespace ops;
-
-/// A scale, of output over input: a number, a ratio of whole numbers, or both. Of an open extent that keeps the aspect
-/// ratio it is the least or the greatest of several ratios.
-struct Scale {
-  struct Ratio {
-    Dim out, in;
-  };
-  std::optional<double> number;
-  std::vector<Ratio> ratios;  // one: the scale is that, exactly
-  bool is_least = false;      // of several ratios, or the greatest
-
-  bool is_one() const { return number ? *number == 1 : ratios.size() == 1 && ratios[0].out == ratios[0].in; }
-  Expr expr() const {
-    if (number) return constant(*number, kF32);
-    Expr scale;
-    for (const Ratio& ratio : ratios) {
-      const Expr next = cast(kF32, size_expr(ratio.out)) / cast(kF32, divisor_expr(ratio.in));
-      scale = !scale ? next : is_least ? min(scale, next) : max(scale, next);
-    }
-    return scale;
-  }
-};
-
-struct Resized {
-  Shape output;
-  std::vector<Scale> scales;  // one a dim
-};
 
 /// A number that f32 has as a ratio of whole numbers; nothing for what is too small for that.
 std::optional<Scale::Ratio> ratio_of(double scale) {
@@ -61,6 +33,8 @@ std::optional<Scale::Ratio> ratio_of(double scale) {
 constexpr int64_t kSmallRatio = 1024;
 
 constexpr double kMostScale = 1e6;
+/// A scale that is data is a whole number over this: what f32 holds exactly.
+constexpr int64_t kParts = 1 << 24;
 
 bool is_small(const std::optional<Scale::Ratio>& ratio) {
   return ratio && std::max(ratio->out.value(), ratio->in.value()) <= kSmallRatio;
@@ -150,7 +124,12 @@ Result<Resized> resized_to_sizes(const Node& node, Resized r, const std::vector<
   return r;
 }
 
-// Resize(x, roi, scales, sizes)
+bool has_scales(const Node& node) { return has_input(node, 2) && !(element_count(shape_of(node, 2)) == Dim(0)); }
+
+}  // namespace
+
+namespace ops {
+
 Result<Resized> resized(const Node& node) {
   const Shape& in = shape_of(node, 0);
   Resized r{in, std::vector<Scale>(in.size(), Scale{.number = 1, .ratios = {}, .is_least = false})};
@@ -169,6 +148,40 @@ Result<Resized> resized(const Node& node) {
   FETTLE_TRY(const auto sizes, dims_param(node, 3, "sizes"));
   return resized_to_sizes(node, std::move(r), axes, sizes.value_or(Shape()));
 }
+
+bool scales_are_data(const Node& node) {
+  if (node.attrs.has(kExtentsKey)) return false;
+  if (has_scales(node) && !node.inputs[2]->is_constant()) return true;
+  const auto scales = floats_param(node, 2, "scales");
+  if (!scales || !*scales) return false;
+  const auto axes = node.attrs.get_ints("axes", first_numbers(shape_of(node, 0).size()));
+  for (size_t k = 0; k < std::min(axes.size(), (*scales)->size()); ++k) {
+    const auto axis = positive_axis(node, axes[k], rank_of(node, 0));
+    const double scale = (**scales)[k];
+    if (axis && !shape_of(node, 0)[static_cast<size_t>(*axis)].is_number() && scale > 0 && !is_small(ratio_of(scale)))
+      return true;
+  }
+  return false;
+}
+
+void require_scales(passes::Lowering& g, const Node& node, Value* scales) {
+  g.require_all(g("And", {g("Greater", {scales, g.number(1.0 / kParts, kF32)}),
+                          g("LessOrEqual", {scales, g.number(kMostScale, kF32)})}),
+                fmt::format("Resize \"{}\": a scale is out of range", node.name));
+}
+
+std::vector<Dim> scaled_extents(passes::Lowering& g, Value* x, const std::vector<int64_t>& axes, Value* scales) {
+  int64_t usual = 1;
+  for (const int64_t axis : axes) usual = std::max(usual, x->shape()[static_cast<size_t>(axis)].typical());
+  Value* extents = g.cast(g("Gather", {g("Shape", {x}), g.ints(axes)}), kF32);
+  extents = g.cast(g("Floor", {g("Mul", {extents, scales})}), kI64);
+  g.make_sizes(extents, 0, kMaxDim, usual);
+  return g.status() ? *content_of(*extents) : std::vector<Dim>(axes.size(), 1);
+}
+
+}  // namespace ops
+
+namespace {
 
 Types resize_type(const Node& node) {
   FETTLE_TRY(Resized r, resized(node));
@@ -378,135 +391,6 @@ Tensors resize(const Node& node, std::span<const te::Tensor> in) {
   }));
 }
 
-// --- ResizeByTables (Fettle's own): Resize with antialias, exclude_outside or tf_crop_and_resize, by a product along
-// each axis. A table has the weights of all elements of the input for all of the output.
-
-struct Filter {
-  std::string mode, where, rounding;
-  bool antialias, exclude_outside;
-  double cubic_a;
-};
-
-// Of neighbours `first`, first + 1, …; `part` is how far the place lies beyond its left neighbour: above 0, at most 1.
-std::vector<double> filter_weights(const Filter& f, double part, double scale, int64_t& first) {
-  if (f.mode == "nearest") {
-    const bool right = part == 1                           ? true
-                       : f.rounding == "floor"             ? false
-                       : f.rounding == "ceil"              ? true
-                       : f.rounding == "round_prefer_ceil" ? part >= 0.5
-                                                           : part > 0.5;
-    return {right ? 0.0 : 1.0, right ? 1.0 : 0.0};
-  }
-  const double a = f.cubic_a, reach = f.mode == "linear" ? 1 : 2;
-  const double shrink = f.antialias ? std::min(scale, 1.0) : 1;
-  const auto weight = [&](double x) {
-    x = std::abs(x);
-    if (f.mode == "linear") return std::max(1 - x, 0.0);
-    return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0.0;
-  };
-  const auto offset = static_cast<int64_t>(std::floor(-reach / shrink)) + 1;
-  first += offset;
-  std::vector<double> weights;
-  for (int64_t k = offset; k < 2 - offset; ++k) weights.push_back(weight((static_cast<double>(k) - part) * shrink));
-  if (f.antialias) {
-    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-    for (double& w : weights) w /= sum;
-  }
-  return weights;
-}
-
-/// [in, out], and 1 for each element of the output whose place is beyond the input.
-struct Table {
-  std::vector<double> weights, beyond;
-};
-
-Result<Table> resize_table(const Node& node, const Filter& f, double scale, int64_t in, int64_t out, double start,
-                           double end) {
-  if (in < 1 || out > (int64_t{1} << 26) / in)
-    return fail(ErrorCode::E608, fmt::format("a table for {} elements of {}", out, in), node.name);
-  Table t{std::vector<double>(static_cast<size_t>(in * out)), std::vector<double>(static_cast<size_t>(out))};
-  const double n = static_cast<double>(in), extent = scale * n;
-  for (int64_t o = 0; o < out; ++o) {
-    const auto y = static_cast<double>(o);
-    double x = (y + 0.5) / scale - 0.5;
-    if (f.where == "asymmetric") x = y / scale;
-    if (f.where == "align_corners") x = extent == 1 ? 0 : y * (n - 1) / (extent - 1);
-    if (f.where == "pytorch_half_pixel" && extent == 1) x = -0.5;
-    if (f.where == "half_pixel_symmetric") x += n / 2 * (1 - static_cast<double>(out) / extent);
-    if (f.where == "tf_crop_and_resize") {
-      const double length = (end - start) * (n - 1);
-      x = start * (n - 1) + (extent == 1 ? length / 2 : y * length / (extent - 1));
-      if (x < 0 || x > n - 1) t.beyond[static_cast<size_t>(o)] = 1;
-    }
-    auto first = static_cast<int64_t>(std::ceil(x)) - 1;
-    std::vector<double> weights = filter_weights(f, x - static_cast<double>(first), scale, first);
-    const auto is_outside = [&](size_t k) {
-      return first + static_cast<int64_t>(k) < 0 || first + static_cast<int64_t>(k) >= in;
-    };
-    if (f.exclude_outside) {
-      double sum = 0;
-      for (size_t k = 0; k < weights.size(); ++k) sum += is_outside(k) ? 0 : weights[k];
-      for (size_t k = 0; k < weights.size(); ++k) weights[k] = is_outside(k) ? 0 : weights[k] / sum;
-    }
-    for (size_t k = 0; k < weights.size(); ++k) {
-      const int64_t place = std::clamp<int64_t>(first + static_cast<int64_t>(k), 0, in - 1);
-      t.weights[static_cast<size_t>(place * out + o)] += weights[k];
-    }
-  }
-  return t;
-}
-
-Result<std::vector<Value*>> resize_by_tables(passes::Lowering& g, const Node& node) {
-  const Filter f{node.attrs.get_string("mode", "nearest"),
-                 node.attrs.get_string("coordinate_transformation_mode", "half_pixel"),
-                 node.attrs.get_string("nearest_mode", "round_prefer_floor"),
-                 node.attrs.get_int("antialias", 0) != 0,
-                 node.attrs.get_int("exclude_outside", 0) != 0,
-                 node.attrs.get_float("cubic_coeff_a", -0.75)};
-  if (f.mode != "nearest" && f.mode != "linear" && f.mode != "cubic") return bad_attribute(node, "mode is " + f.mode);
-  constexpr const char* known[] = {"half_pixel", "pytorch_half_pixel", "half_pixel_symmetric",
-                                   "asymmetric", "align_corners",      "tf_crop_and_resize"};
-  if (std::find(std::begin(known), std::end(known), f.where) == std::end(known))
-    return fail(ErrorCode::E603, "Resize with coordinates " + f.where, node.name);
-  FETTLE_TRY(const Resized r, resized(node));
-  const auto rank = static_cast<int64_t>(r.output.size());
-  // Where crops begin and end, as parts of the extents.
-  std::vector<double> starts(r.output.size(), 0), ends(r.output.size(), 1);
-  if (f.where == "tf_crop_and_resize") {
-    FETTLE_TRY(const auto roi, floats_param(node, 1, "roi"));
-    std::vector<int64_t> axes = node.attrs.get_ints("axes");
-    if (axes.empty()) axes = first_numbers(r.output.size());
-    if (!roi || roi->size() != 2 * axes.size()) return bad_attribute(node, "roi must have two elements a dim");
-    for (size_t k = 0; k < axes.size(); ++k) {
-      FETTLE_TRY(const int64_t axis, positive_axis(node, axes[k], rank));
-      starts[static_cast<size_t>(axis)] = (*roi)[k];
-      ends[static_cast<size_t>(axis)] = (*roi)[axes.size() + k];
-    }
-  }
-  const DType dtype = dtype_of(node, 0), work = computed_dtype(dtype);
-  Value* y = g.cast(node.inputs[0], work);
-  for (size_t d = 0; d < r.output.size(); ++d) {
-    const Dim &in = shape_of(node, 0)[d], &out = r.output[d];
-    const bool is_whole = starts[d] == 0 && ends[d] == 1;
-    if (in == out && r.scales[d].is_one() && is_whole) continue;
-    if (!in.is_number() || !out.is_number() || !r.scales[d].number)
-      return not_known(node, fmt::format("Resize with antialias, exclude_outside or tf_crop_and_resize: dim {} of {} "
-                                         "must be fixed",
-                                         d, to_string(shape_of(node, 0))));
-    FETTLE_TRY(const Table t, resize_table(node, f, *r.scales[d].number, in.value(), out.value(), starts[d], ends[d]));
-    FETTLE_TRY(ConstantTensor weights, to_tensor(t.weights, work, {in.value(), out.value()}));
-    std::vector<int64_t> perm = first_numbers(r.output.size());
-    std::swap(perm[d], perm.back());
-    y = g("MatMul", {g.transpose(y, perm), g.constant(std::move(weights))});
-    if (std::ranges::count(t.beyond, 0) < out.value()) {
-      Value* beyond = g.constant(to_tensor(t.beyond, kBool, {out.value()}).value());
-      y = g("Where", {beyond, g.attribute("extrapolation_value", 0, work), y});
-    }
-    y = g.transpose(y, perm);
-  }
-  return std::vector{g.cast(y, dtype)};
-}
-
 // Of the channels, each pixel is some pixel of the same.
 bool maps_pixels(const Node& node) {
   if (node.attrs.get_string("mode", "nearest") != "nearest") return false;
@@ -515,23 +399,6 @@ bool maps_pixels(const Node& node) {
 }
 
 // --- Resize by scales that are data, or whose products with open extents no whole numbers tell
-
-bool has_scales(const Node& node) { return has_input(node, 2) && !(element_count(shape_of(node, 2)) == Dim(0)); }
-
-bool needs_data(const Node& node) {
-  if (node.attrs.has(kExtentsKey)) return false;
-  if (has_scales(node) && !node.inputs[2]->is_constant()) return true;
-  const auto scales = floats_param(node, 2, "scales");
-  if (!scales || !*scales) return false;
-  const auto axes = node.attrs.get_ints("axes", first_numbers(shape_of(node, 0).size()));
-  for (size_t k = 0; k < std::min(axes.size(), (*scales)->size()); ++k) {
-    const auto axis = positive_axis(node, axes[k], rank_of(node, 0));
-    const double scale = (**scales)[k];
-    if (axis && !shape_of(node, 0)[static_cast<size_t>(*axis)].is_number() && scale > 0 && !is_small(ratio_of(scale)))
-      return true;
-  }
-  return false;
-}
 
 // The extents are products in f32. A scale is a whole number over a power of two, of at most 2^24.
 Result<std::vector<Value*>> resize_by_data(passes::Lowering& g, const Node& node) {
@@ -547,21 +414,13 @@ Result<std::vector<Value*>> resize_by_data(passes::Lowering& g, const Node& node
     scales = g.constant(std::move(data));
   }
   if (!(scales->shape() == Shape{std::ssize(axes)})) return bad_attribute(node, "scales must have one element a dim");
-  int64_t usual = 1;
   for (int64_t& axis : axes) {
     FETTLE_TRY(axis, positive_axis(node, axis, rank_of(node, 0)));
-    usual = std::max(usual, x->shape()[static_cast<size_t>(axis)].typical());
   }
   scales = g.cast(scales, kF32);
-  const auto all = [&](Value* truth) { return g.reduce("ReduceMin", g.cast(truth, kI64), {0}, false); };
-  Value* extents = g.cast(g("Gather", {g("Shape", {x}), g.ints(axes)}), kF32);
-  extents = g.cast(g("Floor", {g("Mul", {extents, scales})}), kI64);
-  g.make_sizes(extents, 0, kMaxDim, usual);
+  const std::vector<Dim> extents = scaled_extents(g, x, axes, scales);
   if (!attrs.has("scales")) {
-    constexpr int64_t kParts = 1 << 24;
-    g.require(all(g("And", {g("Greater", {scales, g.number(1.0 / kParts, kF32)}),
-                            g("LessOrEqual", {scales, g.number(kMostScale, kF32)})})),
-              fmt::format("Resize \"{}\": a scale is out of range", node.name));
+    require_scales(g, node, scales);
     Value* parts = g.number(kParts, kI64);
     Value* times = g.cast(g("Mul", {g.cast(scales, kF64), g.number(kParts, kF64)}), kI64);
     // The lowest bit of both is what they have in common.
@@ -573,20 +432,18 @@ Result<std::vector<Value*>> resize_by_data(passes::Lowering& g, const Node& node
     attrs.set(kRatiosKey, dims_attr(*content_of(*ratios)));
   }
   FETTLE_TRY_VOID(g.status());
-  attrs.set(kExtentsKey, dims_attr(*content_of(*extents)));
+  attrs.set(kExtentsKey, dims_attr(extents));
   return std::vector{g("Resize", {x}, std::move(attrs))};
 }
 
-constexpr ParamInput params[] = {{1, "roi", kFloats}, {2, "scales", kFloats}, {3, "sizes", kDims}};
-constexpr OpDef defs[] = {
-    passes::by_data<resize_by_data, needs_data>(
+constexpr OpDef resize_defs[] = {
+    passes::by_data<resize_by_data, scales_are_data>(
         define(kInjective, "Resize", {1, 4}, resize_type, resize,
-               {.params = params, .image = ImageWork::kResampling, .maps_pixels = maps_pixels})),
-    passes::composite<resize_by_tables>("ResizeByTables", {1, 4}, 1, params),
+               {.params = kResizeParams, .image = ImageWork::kResampling, .maps_pixels = maps_pixels})),
 };
 
 }  // namespace
 
-extern constinit const OpFamily resize_ops{"resize", defs};
+extern constinit const OpFamily resize_ops{"resize", resize_defs};
 
 }  // namespace fettle

@@ -393,7 +393,7 @@ Tensors deform_conv(const Node& node, std::span<const te::Tensor> in) {
 }
 
 constexpr ParamInput size_param[] = {{1, "size", kDims}};
-constexpr OpDef defs[] = {
+constexpr OpDef sampling_defs[] = {
     define(kReduction, "GridSample", 2, grid_sample_type, grid_sample),
     define(kInjective, "AffineGrid", {1, 2}, affine_grid_type, affine_grid, {.params = size_param}),
     define(kReduction, "RoiAlign", 3, roi_align_type, roi_align),
@@ -402,6 +402,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily sampling_ops{"sampling", defs};
+extern constinit const OpFamily sampling_ops{"sampling", sampling_defs};
 
 }  // namespace fettle

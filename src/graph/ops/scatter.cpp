@@ -194,7 +194,7 @@ Tensors scatter_windows(const Node& node, std::span<const te::Tensor> in) {
 bool replaces(const Node& node) { return node.attrs.get_string("reduction", "none") == "none"; }
 
 constexpr ParamInput output_shape_param[] = {{2, "output_shape", kDims}};
-constexpr OpDef defs[] = {
+constexpr OpDef scatter_defs[] = {
     define(kOpaque, "ScatterElements", 3, scatter_elements_type, scatter_elements, {.takes_strings = replaces}),
     define(kOpaque, "ScatterND", 3, scatter_nd_type, scatter_nd, {.takes_strings = replaces}),
     define(kOpaque, "ScatterWindows", 3, scatter_windows_type, scatter_windows, {.takes_strings = replaces}),
@@ -203,6 +203,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily scatter_ops{"scatter", defs};
+extern constinit const OpFamily scatter_ops{"scatter", scatter_defs};
 
 }  // namespace fettle

@@ -37,8 +37,8 @@ Result<Sequence> sequence_of(const Node& node, size_t i = 0) {
 /// The rank of the elements, of which none has a lower one.
 Result<int64_t> rank_of_elements(const Node& node, const Sequence& s) {
   if (s.columns().is_number()) return s.columns().value();
-  return not_known(node, fmt::format("{}: the rank of the elements is not known; the model's type for the sequence may "
-                                     "state their shape, or --range fixes {}",
+  return not_known(node, fmt::format("{}: the rank of the elements is not known: state their shape in the model's type "
+                                     "of the sequence, or give --range {}=2..2 where it is 2",
                                      node.op->name, s.columns().to_string()));
 }
 
@@ -282,8 +282,7 @@ Result<Values> split_to_sequence(Lowering& g, const Node& node) {
   if (split && split->rank() == 1) {
     lengths = g.cast(split, kI64);
     const Dim sum = g.sizes(g.reduce("ReduceSum", lengths, {0}, false)).front();
-    g.require(g("GreaterOrEqual", {g.reduce("ReduceMin", lengths, {0}, false), g.index(0)}),
-              said(node, "a piece's size is negative"));
+    g.require_all(g("GreaterOrEqual", {lengths, g.index(0)}), said(node, "a piece's size is negative"));
     note_equal(node, sum, extent, "the pieces' sizes and the extent");
   } else {
     Value* begins = g("Mul", {g.iota(ceildiv(extent, max(size, 1))), g.size(size)});
@@ -340,8 +339,7 @@ Result<Values> concat_from_sequence(Lowering& g, const Node& node) {
     if (axis > 0) compared.push_back(g.slice(same, 1, 0, axis));
     if (axis + 1 < rank) compared.push_back(g.slice(same, 1, axis + 1, rank));
   }
-  for (Value* part : compared)
-    g.require(g.reduce("ReduceMin", g.cast(part, kI32), {0, 1}, false), said(node, "elements have different extents"));
+  for (Value* part : compared) g.require_all(part, said(node, "elements have different extents"));
   if (is_new) {
     Value* stacked = g.reshape(s.data, with_inserted(shape, 0, n));
     std::vector<int64_t> perm = first_numbers(shape.size() + 1);
@@ -349,8 +347,7 @@ Result<Values> concat_from_sequence(Lowering& g, const Node& node) {
     return Values{axis == 0 ? stacked : g.transpose(stacked, perm)};
   }
   Value* lengths = g.reshape(g.slice(s.dims, 1, axis, axis + 1), {n});
-  g.require(g("GreaterOrEqual", {g.reduce("ReduceMin", lengths, {0}, false), g.index(0)}),
-            said(node, "elements are of different ranks"));
+  g.require_all(g("GreaterOrEqual", {lengths, g.index(0)}), said(node, "elements are of different ranks"));
   Dim& extent = shape[static_cast<size_t>(axis)];
   extent = g.sizes(g.reduce("ReduceSum", lengths, {0}, false), 0).front();
   const Dim outer = element_count(Shape(shape.begin(), shape.begin() + axis));
@@ -535,7 +532,7 @@ Result<Values> cast_map(Lowering& g, const Node& node) {
   return Values{g.unsqueeze(g.reduce("ReduceSum", taken, {1}, false), {0})};
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef sequence_defs[] = {
     composite<sequence_empty>("SequenceEmpty", 0, 2),
     composite<sequence_construct>("SequenceConstruct", {1, kAny}, 2),
     composite<sequence_insert>("SequenceInsert", {3, 4}, 2),
@@ -555,6 +552,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily sequence_ops{"sequence", defs};
+extern constinit const OpFamily sequence_ops{"sequence", sequence_defs};
 
 }  // namespace fettle

@@ -240,7 +240,7 @@ constexpr OpDef reshaping(std::string_view name, InputCount inputs, Infer infer,
   traits.view = &reshape_view;
   return define(kInjective, name, inputs, infer, same_elements, traits);
 }
-constexpr OpDef defs[] = {
+constexpr OpDef shape_defs[] = {
     passes::by_data<reshape_by_data, is_signed_reshape>(
         reshaping("Reshape", {1, 2}, reshape_type, {.params = shape_param, .content = same_content})),
     reshaping("Flatten", 1, flatten_type, {}),
@@ -259,6 +259,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily shape_ops{"shape", defs};
+extern constinit const OpFamily shape_ops{"shape", shape_defs};
 
 }  // namespace fettle

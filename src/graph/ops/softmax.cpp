@@ -70,7 +70,7 @@ Result<std::vector<Value*>> hardmax(passes::Lowering& g, const Node& node) {
   return std::vector{g.reshape(g("OneHot", {greatest, extent, values}, {{{"axis", axis}}}), shape_of(node, 0))};
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef softmax_defs[] = {
     define(kReduction, "Softmax", 1, softmax_type, softmax<false>),
     define(kReduction, "LogSoftmax", 1, softmax_type, softmax<true>),
     passes::composite<hardmax>("Hardmax", 1),
@@ -78,6 +78,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily softmax_ops{"softmax", defs};
+extern constinit const OpFamily softmax_ops{"softmax", softmax_defs};
 
 }  // namespace fettle

@@ -125,7 +125,7 @@ Result<std::vector<Value*>> regex_full_match(Lowering& g, const Node& node) {
   return std::vector{g("RegexMatchProgram", {node.inputs[0], g.ints(*program)})};
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef strings_defs[] = {
     on_host("StringConcat", 2, concat_type, concat_rule),
     composite<string_split>("StringSplit", 1, 2),
     on_host("StringCountParts", 2, count_parts_type, count_parts_rule, 2),
@@ -138,6 +138,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily strings_ops{"strings", defs};
+extern constinit const OpFamily strings_ops{"strings", strings_defs};
 
 }  // namespace fettle

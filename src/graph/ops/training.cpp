@@ -118,7 +118,7 @@ Result<Values> batch_normalization(Lowering& g, const Node& node) {
   return Values{y, running(3, mean), running(4, variance), mean, variance};
 }
 
-constexpr OpDef defs[] = {
+constexpr OpDef training_defs[] = {
     composite<each_tensor<adagrad, 3>>("ai.onnx.preview.training.Adagrad", {3, kAny}, -1),
     composite<each_tensor<adam, 4>>("ai.onnx.preview.training.Adam", {3, kAny}, -1),
     composite<momentum_of_mode>("ai.onnx.preview.training.Momentum", {3, kAny}, -1),
@@ -127,6 +127,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily training_ops{"training", defs};
+extern constinit const OpFamily training_ops{"training", training_defs};
 
 }  // namespace fettle

@@ -196,7 +196,7 @@ constexpr OpDef with_content(OpDef op, Content content) {
   op.content = content;
   return op;
 }
-constexpr OpDef defs[] = {
+constexpr OpDef unary_defs[] = {
     unary<absolute>("Abs"),
     with_content(unary<negate>("Neg"), negative_content),
     unary<sign>("Sign"),
@@ -238,6 +238,6 @@ constexpr OpDef defs[] = {
 
 }  // namespace
 
-extern constinit const OpFamily unary_ops{"unary", defs};
+extern constinit const OpFamily unary_ops{"unary", unary_defs};
 
 }  // namespace fettle

@@ -169,7 +169,6 @@ DataAxes first_axes(Lowering& g, int64_t count, int64_t rank) {
   Value* hits = g.cast(g("Equal", {g.unsqueeze(places, {1}), numbers}), kI64);
   return {places, hits, g.reduce("ReduceSum", hits, {0}, false)};
 }
-Value* all_hold(Lowering& g, Value* truths) { return g.reduce("ReduceMin", g.cast(truths, kI64), {0}, false); }
 }  // namespace
 
 Values pad_by_data(Lowering& g, const Node& node) {
@@ -221,7 +220,7 @@ Values slice_by_data(Lowering& g, const Node& node) {
   // With steps, of which the sign may be unknown: elements begin + i * step of each dim.
   Value *zero = g.index(0), *unit = g.index(1);
   Value* step = where(g, axes.mask, at_axes(g, axes, steps), unit);
-  g.require(all_hold(g, g("Not", {g("Equal", {step, zero})})), fmt::format("Slice \"{}\": a step of 0", node.name));
+  g.require_all(g("Not", {g("Equal", {step, zero})}), fmt::format("Slice \"{}\": a step of 0", node.name));
   Value* is_backward = g("Less", {step, zero});
   Value* back = g.cast(is_backward, kI64);  // 1 where it is
   // Places from the beginning, in [0, n] forwards, in [-1, n - 1] backwards; kept in range before anything is added.

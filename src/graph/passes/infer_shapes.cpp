@@ -10,6 +10,7 @@
 #include "graph/ops/sequence.h"
 #include "graph/passes/fold_node.h"
 #include "graph/passes/lower_scan.h"
+#include "graph/passes/lowering.h"
 #include "graph/passes/node_builder.h"
 #include "graph/passes/passes.h"
 
@@ -196,7 +197,7 @@ Result<> with_rank_choices(Graph& graph, const std::function<Result<>()>& infer)
   for (int tries = 0;; ++tries) {
     Graph before = graph.clone();
     Graph* rules = ops::SizeCheckScope::graph();
-    std::vector<SizeCheck> checks = rules->size_checks();
+    const size_t n_checks = rules->size_checks().size();
     RankChoices* const around = std::exchange(rank_choices, &choices);
     Result<> inferred = infer();
     rank_choices = around;
@@ -204,7 +205,7 @@ Result<> with_rank_choices(Graph& graph, const std::function<Result<>()>& infer)
     if (tries == 0) first = std::move(inferred);
     if (tries == kMostTries || !choices.advance()) return first;
     graph = std::move(before);
-    rules->set_size_checks(std::move(checks));
+    rules->keep_size_checks(n_checks);
   }
 }
 
@@ -357,7 +358,7 @@ Result<> infer_loop_body(Graph& graph, Node* node, const PassContext& context) {
   Graph* rules = ops::SizeCheckScope::graph();
   for (;;) {
     Graph before;
-    std::vector<SizeCheck> checks = rules->size_checks();
+    const size_t n_checks = rules->size_checks().size();
     if (may_change) before = node->bodies[0]->clone();
     type_inputs(*node);
     FETTLE_TRY_VOID(infer_body(node, 0, context));
@@ -365,7 +366,7 @@ Result<> infer_loop_body(Graph& graph, Node* node, const PassContext& context) {
     FETTLE_TRY(const bool is_other, align_carried(graph, node, before, context));
     if (is_other) {
       node->bodies[0] = std::make_shared<Graph>(std::move(before));
-      rules->set_size_checks(std::move(checks));
+      rules->keep_size_checks(n_checks);
       continue;
     }
     const LoopParts loop(*node);
@@ -379,8 +380,36 @@ Result<> infer_loop_body(Graph& graph, Node* node, const PassContext& context) {
     if (!add_sizes(all_dims(found), all_dims(left), kMaxDim, node->name + ".carried", sizes)) return {};
     node->attrs.set(kCarriedSizesKey, dims_attr(std::move(sizes)));
     node->bodies[0] = std::make_shared<Graph>(std::move(before));
-    rules->set_size_checks(std::move(checks));
+    rules->keep_size_checks(n_checks);
   }
+}
+
+// A row whose extents an iteration decides has those that the file declares, if it does: each iteration looks.
+Result<> settle_rows(Node* node, const PassContext& context) {
+  Graph& body = *node->bodies[0];
+  const auto own = sizes_of_body(*node, 0);
+  const LoopParts loop(*node);
+  for (int i = 0; i < loop.n_scans; ++i) {
+    Value* row = loop.scan_out(i);
+    if (!row->type || !row->declared || row->declared->shape.size() != row->shape().size()) continue;
+    Lowering g(body, *node);
+    Shape shape = row->shape();
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const Dim& declared = row->declared->shape[d];
+      if (!declared.is_number() || !mentions_any(shape[d], own)) continue;
+      Value* extent = g("Gather", {g("Shape", {row}), g.index(static_cast<int64_t>(d))});
+      g.require(g("Equal", {extent, g.index(declared.value())}),
+                fmt::format("\"{}\" is not {}, as the file declares it", row->name, row->declared->to_string()));
+      shape[d] = declared;
+    }
+    if (shape == row->shape()) continue;
+    body.set_output(static_cast<size_t>(1 + loop.n_carried + i), g.reshape(row, shape));
+    FETTLE_TRY_VOID(g.status());
+    const ops::BodyCheckScope checks(runs_of_body(*node, 0));
+    FETTLE_TRY_VOID(infer_nodes(body, g.added(), context));
+    body.sort();
+  }
+  return {};
 }
 
 // An If one of whose bodies cannot be, with these sizes, is the other: that it takes this one is looked at when it
@@ -390,9 +419,9 @@ Result<std::optional<size_t>> only_branch(Graph& graph, Node* node, const PassCo
   Result<> results[2];
   type_inputs(*node);
   for (const size_t i : {0, 1}) {
-    std::vector<SizeCheck> before = rules->size_checks();
+    const size_t n_checks = rules->size_checks().size();
     results[i] = with_rank_choices(*node->bodies[i], [&] { return infer_body(node, i, context); });
-    if (!results[i]) rules->set_size_checks(std::move(before));
+    if (!results[i]) rules->keep_size_checks(n_checks);
   }
   if (results[0] && results[1]) return std::optional<size_t>();
   if (!results[0] && !results[1]) return fail(std::move(results[0].error()));
@@ -474,6 +503,7 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
     if (is_branch(*node))
       if (const auto body = known_branch(*node)) return take_branch(graph, node, *body, context);
     if (is_scan(*node)) {
+      settle_captured(graph, node);
       type_scan_body(*node);
       FETTLE_TRY_VOID(infer_graph(*node->bodies[0], context));
       node->bodies[0]->sort();
@@ -490,6 +520,7 @@ Result<> infer_node(Graph& graph, Node* node, const PassContext& context) {
       if (body) return take_branch(graph, node, *body, context);
     } else {
       FETTLE_TRY_VOID(infer_loop_body(graph, node, context));
+      FETTLE_TRY_VOID(settle_rows(node, context));
       node->attrs.erase(kPartsKey);
       settle_captured(graph, node);
     }

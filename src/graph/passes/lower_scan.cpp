@@ -129,6 +129,7 @@ void type_scan_body(const Node& scan) {
       if (axis >= 0 && axis < rank) type.shape.erase(type.shape.begin() + axis);
     }
     body.inputs()[i]->type = std::move(type);
+    if (i >= captured_inputs(scan).first) body.inputs()[i]->content = scan.inputs[i]->content;
   }
 }
 

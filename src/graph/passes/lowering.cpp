@@ -11,12 +11,24 @@
 
 namespace fettle::passes {
 
+namespace {
+// What a node makes of constants.
+Result<std::vector<ConstantTensor>> evaluated(const Node& node) {
+  std::vector<ConstantTensor> inputs;
+  for (const Value* input : node.inputs)
+    if (input) inputs.push_back(*input->constant);
+  return evaluate_node(node, inputs, interpreter_executor());
+}
+}  // namespace
+
 std::vector<Value*> Lowering::many(std::string_view op, std::vector<Value*> inputs, Attrs attrs, size_t n_outputs) {
   if (status_ && added().size() >= kMostNodes)
     status_ = fail(ErrorCode::E608, fmt::format("the operator stands for more than {} nodes", kMostNodes), node_.name);
   if (!status_) return std::vector<Value*>(n_outputs, &nothing_);
   while (!inputs.empty() && !inputs.back()) inputs.pop_back();
   Node* node = nodes_.add(op, short_name(*find_op(op)), std::move(inputs), std::move(attrs), n_outputs);
+  status_ = check_strings(*node);
+  if (!status_) return std::vector<Value*>(n_outputs, &nothing_);
   auto types = node->op->infer(*node);
   if (!types) {
     status_ = fail(std::move(types.error()));
@@ -24,6 +36,14 @@ std::vector<Value*> Lowering::many(std::string_view op, std::vector<Value*> inpu
   }
   for (size_t i = 0; i < n_outputs; ++i) node->outputs[i]->type = (*types)[i];
   if (n_outputs == 1) node->output()->content = known_content(*node);
+  if (folds_at_once(*node))
+    if (auto known = evaluated(*node)) {
+      std::vector<Value*> constants;
+      for (size_t i = 0; i < n_outputs; ++i)
+        constants.push_back(nodes_.graph().add_constant(node->outputs[i]->name, std::move((*known)[i])));
+      nodes_.graph().erase(node);
+      return constants;
+    }
   return node->outputs;
 }
 
@@ -56,19 +76,14 @@ Value* Lowering::reduce(std::string_view op, Value* x, std::vector<int64_t> axes
 
 std::vector<Dim> Lowering::sizes_of(Value* value, int64_t min, int64_t max) {
   if (!status_) return {min};
-  // What is made of constants is known before the node is folded.
-  const Node& maker = *value->producer;
+  // What a host function makes of constants is known before the node is folded.
   const auto is_constant = [](const Value* input) { return !input || input->is_constant(); };
-  if (!ops::content_of(*value) &&
-      (folds_at_once(maker) || (is_host(maker) && std::ranges::all_of(maker.inputs, is_constant)))) {
-    std::vector<ConstantTensor> inputs;
-    for (const Value* input : maker.inputs)
-      if (input) inputs.push_back(*input->constant);
-    if (const auto results = evaluate_node(maker, inputs, interpreter_executor())) {
+  if (const Node* maker = value->producer;
+      maker && !ops::content_of(*value) && is_host(*maker) && std::ranges::all_of(maker->inputs, is_constant))
+    if (const auto results = evaluated(*maker)) {
       const std::vector<int64_t> known = to_ints((*results)[static_cast<size_t>(value->producer_output)]);
       value->content = std::vector<Dim>(known.begin(), known.end());
     }
-  }
   make_sizes(value, min, max);
   return status_ ? *ops::content_of(*value) : std::vector<Dim>(1, min);
 }
@@ -111,6 +126,14 @@ void Lowering::require(Value* truth, std::string reason) {
   Node* check = add_size_definition(nodes_.graph(), number, {1});
   check->attrs.set(kReasonKey, std::move(reason));
   nodes_.remember(check);
+}
+
+void Lowering::require_all(Value* truths, std::string reason) {
+  const Shape shape = truths->shape();
+  Value* least = reduce("ReduceMin", cast(truths, kI64), ops::first_numbers(shape.size()), false);
+  if (may_equal(element_count(shape), 0))
+    least = (*this)("Min", {least, index(1)});  // of nothing, it is no truth value
+  require(least, std::move(reason));
 }
 
 Result<> check_attributes(const Node& node, std::span<const std::string_view> known) {

@@ -53,6 +53,8 @@ class Lowering {
   Value* reshape_by_data(Value* x, Value* shape);
   /// A call where the truth value does not hold fails, for this reason. E605 where it is known not to hold.
   void require(Value* truth, std::string reason);
+  /// The same of each of a tensor's truth values.
+  void require_all(Value* truths, std::string reason);
   /// make_sizes, and what the integers are: numbers, where they are known.
   std::vector<Dim> sizes_of(Value* value, int64_t min, int64_t max);
 

@@ -205,23 +205,27 @@ void add_to(SizeNames& known, const std::vector<Dim>& dims) {
     if (!dim.symbol_name().empty()) known.emplace(dim.symbol_name());
 }
 
-bool are_known(const Dim& dim, const SizeNames& known) {
+template <class IsKnown>
+bool are_known(const Dim& dim, const IsKnown& is_known) {
   bool all = true;
-  dim.for_each_symbol([&](const Dim& size) { all = all && known.contains(size.symbol_name()); });
+  dim.for_each_symbol([&](const Dim& size) { all = all && is_known(size.symbol_name()); });
   return all;
 }
 
 // Sizes are those of the inputs, and what nodes before define.
-Result<> require_sizes(const Graph& graph, SizeNames known) {
+Result<> require_sizes(const Graph& graph, SizeNames& known) {
+  const auto is_known = [&](std::string_view size) { return known.contains(size); };
   for (const Node* node : graph.nodes()) {
     for (size_t i = 0; i < node->bodies.size(); ++i) {
-      SizeNames inside = known;
-      inside.merge(sizes_of_body(*node, i));
-      FETTLE_TRY_VOID(require_sizes(*node->bodies[i], std::move(inside)));
+      SizeNames inside = sizes_of_body(*node, i);
+      std::erase_if(inside, is_known);
+      known.insert(inside.begin(), inside.end());
+      FETTLE_TRY_VOID(require_sizes(*node->bodies[i], known));
+      for (const std::string& size : inside) known.erase(size);
     }
     add_to(known, defined_sizes(*node));
     for (const Value* output : node->outputs)
-      if (!output->type || !std::ranges::all_of(output->shape(), [&](const Dim& dim) { return are_known(dim, known); }))
+      if (!output->type || !std::ranges::all_of(output->shape(), [&](const Dim& d) { return are_known(d, is_known); }))
         return fail(ErrorCode::E604,
                     fmt::format("\"{}\" is {}, which the inputs' sizes do not tell", output->name,
                                 output->type ? output->type->to_string() : "not typed"),
@@ -237,9 +241,9 @@ Result<> require_sizes(const Graph& graph) {
   for (const Value* input : graph.inputs()) add_to(known, input->shape());
   FETTLE_TRY_VOID(require_sizes(graph, known));
   // What nodes define, or defined before nobody needed it.
-  known.insert(graph.size_names().begin(), graph.size_names().end());
+  const auto is_or_was = [&](std::string_view size) { return known.contains(size) || graph.is_size_name(size); };
   for (const SizeCheck& check : graph.size_checks())
-    if (!are_known(check.value, known))
+    if (!are_known(check.value, is_or_was))
       return fail(ErrorCode::E604, fmt::format("{}, which the inputs' sizes do not tell", check.message));
   return {};
 }

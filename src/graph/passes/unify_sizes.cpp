@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "graph/late_sizes.h"
 #include "graph/passes/passes.h"
@@ -118,21 +119,64 @@ std::optional<Replacement> solution(const SizeCheck& check, const Names& late) {
   return std::nullopt;
 }
 
+/// What rules have told of sizes: each is a number or a size, which may be itself within closer bounds.
+class Told {
+ public:
+  void add(const Replacement& by) {
+    for (const auto& [size, dim] : by) by_.insert_or_assign(size, dim);
+  }
+
+  Dim in(const Dim& dim) {
+    return dim.substitute([&](std::string_view size) { return of(size); });
+  }
+
+  /// All of it, each size told at once.
+  Replacement all() {
+    Replacement all;
+    for (const auto& [size, dim] : by_) all.emplace(size, *of(size));
+    return all;
+  }
+
+ private:
+  std::optional<Dim> of(std::string_view size) {
+    const auto first = by_.find(size);
+    if (first == by_.end()) return std::nullopt;
+    std::vector<Replacement::iterator> way{first};
+    for (;;) {
+      const std::string_view next = way.back()->second.symbol_name();
+      if (next.empty() || next == way.back()->first) break;
+      const auto found = by_.find(next);
+      if (found == by_.end()) break;
+      way.push_back(found);
+    }
+    const Dim last = way.back()->second;
+    for (const auto& step : way) step->second = last;
+    return last;
+  }
+
+  Replacement by_;
+};
+
 }  // namespace
 
 Result<> unify_sizes(Graph& graph, const PassContext&) {
   const Names late = late_sizes(graph);
+  Told told;
+  bool any = false;
   for (bool changed = true; changed;) {
     changed = false;
-    for (const SizeCheck& check : graph.size_checks()) {
+    for (SizeCheck check : graph.size_checks()) {
+      check.value = told.in(check.value);
       const auto by = solution(check, late);
       if (!by) continue;
-      for_each_graph(graph, [&](Graph& g) { replace_in(g, *by); });
-      graph.replace_sizes([&](const Dim& dim) { return replaced(dim, *by); });
-      changed = true;
-      break;
+      told.add(*by);
+      any = changed = true;
     }
   }
+  if (!any) return {};
+  const Replacement by = told.all();
+  for_each_graph(graph, [&](Graph& g) { replace_in(g, by); });
+  graph.replace_sizes([&](const Dim& dim) { return replaced(dim, by); });
   return {};
 }
 

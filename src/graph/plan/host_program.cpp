@@ -137,6 +137,7 @@ class HostWriter {
       args.push_back(address_of(buffer_of(address), {offset_of(address)}));
     args.push_back(int64_t{call.number});
     for (const Dim& size : call.sizes) args.push_back(value_of(size));
+    if (call.turn) args.push_back(*call.turn < 0 ? Expr(int64_t{0}) : floormod(counter(*call.turn), Expr(int64_t{2})));
     Stmt made = call_func(call.kernel, args);
     for (size_t i = call.classes.size(); i-- > 0;) {
       const HostClass& of = call.classes[i];

@@ -34,6 +34,9 @@ struct HostCall {
   std::vector<HostAddress> buffers;
   std::vector<Dim> sizes;               // one an integer parameter of the kernel
   std::vector<HostClass> classes = {};  // the first that holds
+  /// The kernel's last integer says whether the number of this loop's iteration is odd; -1: it is 0. Nothing: it has
+  /// no such integer.
+  std::optional<int> turn = {};
 };
 
 /// An integer in memory, or a number.
@@ -73,6 +76,8 @@ struct HostInterface {
 ///   if (t9 <= 4) call k_30c2(…, 1, t9) else call k_77ab(…, 1, t9)
 /// What depends on the sizes of inputs is an integer parameter, an entry of `table`, which is the next buffer, too:
 ///   call k_77ab(&x[0], &arena[t6], 1, t9)
+/// A kernel whose iterations run backwards in every other call of a loop is told so:
+///   call k_51e5(&constant0[0], &arena[0], 3, i0[0] % 2)
 /// Sizes that a run tells are handed to the run-time system, which fills the entries of a stage and gives its arena,
 /// one of the last buffers, and outputs their memory. Such buffers are annotated `late`: what the program is given is
 /// where their addresses stand.

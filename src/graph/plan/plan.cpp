@@ -14,6 +14,7 @@
 #include "graph/late_sizes.h"
 #include "graph/loop_kernel.h"
 #include "graph/op_util.h"
+#include "graph/plan/growing.h"
 #include "graph/plan/memory.h"
 #include "graph/plan/placement.h"
 #include "graph/plan/size_classes.h"
@@ -76,9 +77,10 @@ Dim bytes_of(const Value& value) { return element_count(value.shape()) * value.d
 struct BodyPlaces {
   std::string name;
   std::vector<View> inputs;
-  std::vector<int> outputs;  // storages of dense values; -1: nobody reads it
-  int loop = -1;             // of a loop: which counter counts its iterations
-  Dim limit = kMaxDim;       // and how many there are at most
+  std::vector<int> outputs;              // storages of dense values; -1: nobody reads it
+  int loop = -1;                         // of a loop: which counter counts its iterations
+  Dim limit = kMaxDim;                   // and how many there are at most
+  std::set<const Node*> appending = {};  // concatenations that are made outside, behind what the loop carries
 };
 
 class Planner {
@@ -112,6 +114,9 @@ class Planner {
         if (is_worth_a_copy(*input) && is_read_by_spatial_operators(*input)) transposed_inputs_.push_back(input);
     if (places_ && places_->loop >= 0) iterations_ = {graph_.inputs()[0], places_->limit};
     groups_ = partition(graph_, fused_nodes(), iterations_);
+    if (places_)
+      plan_.views += static_cast<int>(
+          std::erase_if(groups_, [&](const Group& group) { return places_->appending.contains(group.anchor); }));
     lay_out();
     placement_ = place_values(graph_, groups_, views_, [&](const Value& part, const Value& whole, const View& place) {
       return is_there_with(part, whole, place);
@@ -375,10 +380,8 @@ class Planner {
   }
 
   View lay_out(const Group& group, const Value& output) {
-    if (const auto rows = rows_of(*group.anchor, output)) {
-      plan_.storages.push_back({.kind = Storage::Kind::kArena, .dtype = output.dtype(), .size_bytes = rows->bytes});
-      return {static_cast<int>(plan_.storages.size()) - 1, 0, dense_strides(output.shape())};
-    }
+    if (const auto memory = growing(*group.anchor, output))
+      return {add_storage(output.dtype(), *memory), 0, dense_strides(output.shape())};
     if (appends_to_state(group, output)) return view_of_state(state_of_output(output_index_.at(&output)));
     if (const auto place = placement_.places.find(&output); place != placement_.places.end()) {
       View view = place->second;
@@ -450,8 +453,9 @@ class Planner {
 
   /// Where a node's output lies: of one that nobody reads, anywhere.
   int storage_of(const Value& output) {
-    const auto found = views_.find(&output);
-    return found != views_.end() ? found->second.storage : add_storage(Storage::Kind::kArena, output);
+    if (const auto found = views_.find(&output); found != views_.end()) return found->second.storage;
+    const auto memory = growing(*output.producer, output);
+    return memory ? add_storage(output.dtype(), *memory) : add_storage(Storage::Kind::kArena, output);
   }
 
   Result<> branch(const Node& node) {
@@ -499,20 +503,14 @@ class Planner {
     return {};
   }
 
-  /// What all iterations stack, where only the end tells how many there are: memory that grows.
-  struct Rows {
-    Dim count;       // so many rows there are, less one
-    Dim bytes;       // of all of them
-    Dim iterations;  // in the end
-  };
-  static std::optional<Rows> rows_of(const Node& node, const Value& output) {
-    if (!is_loop(node) || output.producer_output < LoopParts(node).n_carried) return {};
-    const std::vector<Dim> defines = dims_of_attr(node, kDefinesKey);
-    if (defines.empty() || defines.back() == Dim(-1)) return {};
-    const Dim count = Dim::symbol(fmt::format("{} rows, {}", defines.back().symbol_name(), output.producer_output), -1,
-                                  kMaxDim, 1, output.shape()[0].typical());
-    const Shape row(output.shape().begin() + 1, output.shape().end());
-    return Rows{count, (count + 1) * element_count(row) * output.dtype().element_bytes(), defines.back()};
+  /// Memory of a value that grows while the loop runs; nothing for others.
+  static std::optional<Growing> growing(const Node& node, const Value& output) {
+    if (const auto appended = appended_value(node, output.producer_output)) return appended->memory;
+    return growing_rows(node, output);
+  }
+  int add_storage(DType dtype, const Growing& memory) {
+    plan_.storages.push_back({.kind = Storage::Kind::kArena, .dtype = dtype, .size_bytes = memory.bytes});
+    return static_cast<int>(plan_.storages.size()) - 1;
   }
 
   /// What a loop carries has two places: one that an iteration reads, where the first finds what it begins with and
@@ -563,6 +561,12 @@ class Planner {
         carry(loop.initial(i), loop.carried_out(i), place);
         continue;
       }
+      if (const auto appended = appended_value(node, i)) {
+        const int stage = add_stage({appended->memory.extent}, /*keeps=*/true);
+        late.appended.emplace(i, LateCarries::Behind{*appended, stage});
+        places.appending.insert(appended->concats.begin(), appended->concats.end());
+        steps_->push_back(reach(stage, {late.integer_of(i, appended->axis)}));
+      }
       copy_to(*loop.initial(i), node.name, place, node.provenance);
       places.inputs.push_back({place, 0, dense_strides(loop.carried_in(i)->shape())});
       places.outputs.push_back(-1);
@@ -574,8 +578,8 @@ class Planner {
     for (int i = 0; i < loop.n_scans; ++i) {
       const Value& output = *node.outputs[static_cast<size_t>(loop.n_carried + i)];
       const int whole = storage_of(output);
-      if (const auto rows = rows_of(node, output)) {
-        const int stage = add_stage({rows->count}, /*keeps=*/true);
+      if (const auto rows = growing_rows(node, output)) {
+        const int stage = add_stage({rows->extent}, /*keeps=*/true);
         steps_->push_back(reach(stage, {{.at = {}, .number = -1}}));
         step.body.push_back(reach(stage, {{.at = {counter, 0}}}));
       }
@@ -621,6 +625,16 @@ class Planner {
     int integers = -1;                         // the storage
     int stage = 0;                             // of `outside`
     std::vector<int> places;                   // where the values are kept
+    struct Behind {
+      Appended appended;
+      int stage;  // of its memory
+    };
+    std::map<int, Behind> appended;  // by value
+
+    PlannedInteger integer_of(int value, size_t dim) const {
+      const auto k = std::ranges::find(dims, std::pair(value, dim)) - dims.begin();
+      return {.at = {integers, 8 * static_cast<int64_t>(k)}};
+    }
   };
   LateCarries late_carries(const LoopParts& loop) {
     LateCarries late;
@@ -644,24 +658,45 @@ class Planner {
     std::vector<Dim> dims;
     for (const auto& [value, d] : late.dims) dims.push_back(loop.carried_out(value)->shape()[d]);
     // What lies where such values are kept moves away before these get their new sizes.
-    std::vector<View> from;
-    for (const int i : late.values) {
-      const Value& value = *loop.carried_out(i);
+    const auto kept = [&](const Value& value) {
       View view = value.is_constant() ? View{-1, 0, dense_strides(value.shape())} : views_.at(&value);
       if (view.storage >= 0 && std::ranges::find(late.places, whole_of(plan_, view.storage)) != late.places.end()) {
         const int storage = add_storage(Storage::Kind::kArena, value);
         copy_to(value, "carry", storage, {});
         view = {storage, 0, dense_strides(value.shape())};
       }
-      from.push_back(std::move(view));
+      return view;
+    };
+    struct Carry {
+      const Value* value;
+      View from, to;
+      Provenance provenance = {};
+    };
+    std::vector<Carry> carries;
+    for (size_t k = 0; k < late.values.size(); ++k) {
+      const Value& value = *loop.carried_out(late.values[k]);
+      View to{late.places[k], 0, dense_strides(value.shape())};
+      const auto behind = late.appended.find(late.values[k]);
+      if (behind == late.appended.end()) {
+        carries.push_back({&value, kept(value), to});
+        continue;
+      }
+      const Appended& appended = behind->second.appended;
+      const Dim& stride = to.strides[appended.axis];
+      to.offset_elems = loop.carried_in(late.values[k])->shape()[appended.axis] * stride;
+      for (const auto& [part, concat] : appended.parts) {
+        if (!(element_count(part->shape()) == Dim(0))) carries.push_back({part, kept(*part), to, concat->provenance});
+        to.offset_elems = to.offset_elems + part->shape()[appended.axis] * stride;
+      }
     }
     write_dims(dims, "carry", late.integers);
     steps_->push_back(reach(late.stage, integers_at(late.integers, dims.size())));
-    for (size_t k = 0; k < late.values.size(); ++k) {
-      const Value& value = *loop.carried_out(late.values[k]);
-      const View dense{late.places[k], 0, dense_strides(value.shape())};
-      copy(value, "carry", from[k], dense,
-           {value.is_constant() ? operand(value) : operand_at(value, from[k]), {dense.storage, 0}}, {});
+    for (const auto& [value, behind] : late.appended)
+      steps_->push_back(reach(behind.stage, {late.integer_of(value, behind.appended.axis)}));
+    for (Carry& carry : carries) {
+      const Operand from = carry.value->is_constant() ? operand(*carry.value) : operand_at(*carry.value, carry.from);
+      copy(*carry.value, "carry", carry.from, carry.to, {from, operand_at(*carry.value, carry.to)},
+           std::move(carry.provenance));
     }
   }
 
@@ -791,6 +826,7 @@ class Planner {
 
   /// Output `index` is where the caller wants it: made there, or copied there.
   void finish_output(int index) {
+    if (places_ && places_->outputs[static_cast<size_t>(index)] < 0) return;
     const Value& value = *graph_.outputs()[static_cast<size_t>(index)].value;
     const View dense{-1, 0, dense_strides(value.shape())};
     const View view = value.is_constant() ? dense : views_.at(&value);
@@ -803,7 +839,7 @@ class Planner {
     }
     if (places_) {
       const int place = places_->outputs[static_cast<size_t>(index)];
-      if (place < 0 || view.storage == place) return;
+      if (view.storage == place) return;
       const bool is_own = view.storage >= static_cast<int>(first_storage_);
       if (is_own && is_all_of_arena(value, view)) {  // make it there in the first place
         Storage& storage = plan_.storages[static_cast<size_t>(view.storage)];

@@ -123,7 +123,7 @@ class DeviceLowering {
       if (!target_.find_scope(buffer->scope))
         return fail(ErrorCode::E219, fmt::format("scope \"{}\" of buffer {}", buffer->scope, buffer->name),
                     host()->name);
-      if (sharing_of(*buffer, target_) != Sharing::kAll) inside_.push_back(buffer);
+      if (sharing_of(*buffer, target_) != SharedBy::kAll) inside_.push_back(buffer);
     }
     return {};
   }
@@ -131,7 +131,7 @@ class DeviceLowering {
   Result<> launch_kernels() {
     FETTLE_TRY(Stmt body, launch(host().root().body));
     for (const Buffer& buffer : host().root().allocations)
-      if (sharing_of(*buffer, target_) == Sharing::kAll) body = allocate(buffer, body);
+      if (sharing_of(*buffer, target_) == SharedBy::kAll) body = allocate(buffer, body);
     host() = with_body(scheduled_, body);
     return {};
   }
@@ -212,7 +212,7 @@ class DeviceLowering {
     std::vector<Buffer> own;
     std::vector<Param> params;
     for (const auto& [buffer, written] : buffers_of(nest.threads.body)) {
-      if (sharing_of(*buffer, target_) != Sharing::kAll) {
+      if (sharing_of(*buffer, target_) != SharedBy::kAll) {
         if (!owner_.emplace(buffer.get(), nest.name).second && owner_[buffer.get()] != nest.name)
           return refuse(fmt::format("buffer {} of scope \"{}\" is used by several kernels, and lives in one",
                                     buffer->name, buffer->scope));
@@ -239,10 +239,10 @@ class DeviceLowering {
     // Allocations that a block shares go out of the code of its threads.
     std::vector<Buffer> shared;
     each_node<AllocateNode>(inner, [&](const AllocateNode& alloc) {
-      if (sharing_of(*alloc.buffer, target_) == Sharing::kBlock) shared.push_back(alloc.buffer);
+      if (sharing_of(*alloc.buffer, target_) == SharedBy::kBlock) shared.push_back(alloc.buffer);
     });
     inner = rewrite_each<AllocateNode>(inner, [&](const AllocateNode& alloc) {
-      return sharing_of(*alloc.buffer, target_) == Sharing::kBlock ? alloc.body : Stmt();
+      return sharing_of(*alloc.buffer, target_) == SharedBy::kBlock ? alloc.body : Stmt();
     });
     FETTLE_TRY_VOID(check_shared(shared, nest.kernel));
     FETTLE_TRY(inner, insert_barriers(inner, shape, target_));
@@ -251,7 +251,7 @@ class DeviceLowering {
   }
 
   Func compacted(const Func& func) const {
-    return compact_buffers(func, [&](const BufferNode& b) { return sharing_of(b, target_) == Sharing::kBlock; });
+    return compact_buffers(func, [&](const BufferNode& b) { return sharing_of(b, target_) == SharedBy::kBlock; });
   }
 
   Func with_intrinsics(const Func& func) const {

@@ -39,10 +39,10 @@ class LifeFinder : public AccessVisitor {
 
 }  // namespace
 
-Sharing sharing_of(const BufferNode& buffer, const Target& target) {
+SharedBy sharing_of(const BufferNode& buffer, const Target& target) {
   const MemoryScope* scope = target.find_scope(buffer.scope);
-  if (!scope || scope->shared_by.empty()) return Sharing::kAll;
-  return scope->shared_by == "block" ? Sharing::kBlock : Sharing::kThread;
+  if (!scope || scope->shared_by.empty()) return SharedBy::kAll;
+  return scope->shared_by == "block" ? SharedBy::kBlock : SharedBy::kThread;
 }
 
 Func infer_scopes(const Func& func, const Target& target) {

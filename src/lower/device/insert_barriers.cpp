@@ -363,7 +363,7 @@ class BarrierInserter : private AccessVisitor {
   }
 
   void access(const Buffer& buffer, const std::vector<Expr>& indices, AccessKind kind) override {
-    if (!written_.count(buffer.get()) || sharing_of(*buffer, target_) == Sharing::kThread) return;
+    if (!written_.count(buffer.get()) || sharing_of(*buffer, target_) == SharedBy::kThread) return;
     const bool is_write = kind != AccessKind::kRead;
     Access access{buffer, is_write, indices, {loops_.begin(), loops_.end()}, pinned_};
     access.is_async = is_write && loops_.size() > n_outer_ && is_async_copy(*loops_.back());

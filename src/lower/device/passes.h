@@ -14,8 +14,8 @@
 namespace fettle {
 
 /// Who shares one copy of a buffer, from the target's declaration of its scope.
-enum class Sharing { kAll, kBlock, kThread };
-Sharing sharing_of(const BufferNode& buffer, const Target& target);
+enum class SharedBy { kAll, kBlock, kThread };
+SharedBy sharing_of(const BufferNode& buffer, const Target& target);
 
 /// Buffers for which the schedule gives no scope (it is `global`) get the one of the place where they live:
 ///   inside a loop over threads (all accesses in one iteration of it)   →   local

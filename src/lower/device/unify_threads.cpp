@@ -103,7 +103,7 @@ class ThreadUnifier {
   }
 
   void require_shared(const BufferNode& buffer) {
-    if (sharing_of(buffer, target_) == Sharing::kThread && buffer.scope != kScopeFragment)
+    if (sharing_of(buffer, target_) == SharedBy::kThread && buffer.scope != kScopeFragment)
       problem_ = Diagnostic(ErrorCode::E301,
                             fmt::format("a warp computes a tile of buffer {} together, which is of scope \"{}\" and "
                                         "belongs to one thread; put it in shared memory, or in fragments",
@@ -119,7 +119,7 @@ class ThreadUnifier {
     bool only_private = true;
     walk(s, [&](const Stmt& x) { return only_private &= !x.as<CallFuncNode>() && !x.as<EvaluateNode>(); });
     each_access(s, [&](const Buffer& buffer, const auto&, AccessKind kind) {
-      const bool is_private = sharing_of(*buffer, target_) == Sharing::kThread;
+      const bool is_private = sharing_of(*buffer, target_) == SharedBy::kThread;
       if (is_private) note_private(*buffer, bounds, kind != AccessKind::kRead);
       only_private &= is_private || kind != AccessKind::kWrite;
     });

@@ -141,6 +141,10 @@ Func dispatch_micro_kernels(const Func& func, bool lanes_too);
 ///   for k {prefetch_near = 8}: … B[k*32 + l] …   →   for k: … B[k*32 + l] …; prefetch(&B[k*32 + 256]); …
 Stmt insert_prefetches(const Stmt& body);
 
+/// Loops annotated `alternates` run backwards where the integer parameter `turn`, which the Func gets for them, is 1.
+///   for i in 8 {alternates = 1}: S   →   for i in 8: S[i := i + turn*(7 - 2*i)]
+Func alternate_loops(const Func& func);
+
 /// Micro-kernels become Funcs: base pointers, strides above 64 elements and trip counts are arguments;
 /// tile, unrolling and epilogue are constants. Equal micro-kernels are one Func, named by its canonical hash:
 /// "micro_kernel_<hash>".

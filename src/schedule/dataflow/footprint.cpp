@@ -280,9 +280,9 @@ Expr without_idle(const Expr& condition, const VarMap& idle) {
   return bounds ? substitute(condition, idle) : bool_imm(true);
 }
 
-std::optional<Tile> rectangular_tile(const BlockNode& block, Footprint& footprint,
-                                     const std::vector<const ForNode*>& carried, const VarMap& idle) {
-  Tile tile;
+std::optional<IterationTile> rectangular_tile(const BlockNode& block, Footprint& footprint,
+                                              const std::vector<const ForNode*>& carried, const VarMap& idle) {
+  IterationTile tile;
   tile.rectangular = true;
   tile.iters = spatial_iters(block);
   std::vector<Footprint::Split> splits;
@@ -326,8 +326,8 @@ std::optional<Tile> rectangular_tile(const BlockNode& block, Footprint& footprin
 
 }  // namespace
 
-Tile tile_of(const Func& func, const BlockNode& block, const std::vector<const ForNode*>& outer,
-             const std::vector<const ForNode*>& inner) {
+IterationTile tile_of(const Func& func, const BlockNode& block, const std::vector<const ForNode*>& outer,
+                      const std::vector<const ForNode*>& inner) {
   std::vector<const ForNode*> all = outer;
   all.insert(all.end(), inner.begin(), inner.end());
   const std::vector<const ForNode*> carried = carried_loops(block, all);
@@ -335,7 +335,7 @@ Tile tile_of(const Func& func, const BlockNode& block, const std::vector<const F
   Footprint footprint(func, outer, inner);
   if (auto tile = rectangular_tile(block, footprint, carried, idle)) return std::move(*tile);
 
-  Tile tile;
+  IterationTile tile;
   tile.iters = spatial_iters(block);
   VarMap renamed;
   for (const ForNode* loop : inner) {

@@ -45,7 +45,7 @@ class Footprint {
 /// The instances of a block that run below a loop, as a nest of its own. `loops` (serial, new variables, outermost
 /// first) stand around instances with these `bindings`, one for each spatial iterator of the block in order, where
 /// `predicate` holds. Reduction loops are left out, and so are the conditions on them.
-struct Tile {
+struct IterationTile {
   std::vector<const IterVar*> iters;
   std::vector<Expr> bindings;
   std::vector<std::pair<Var, Range>> loops;
@@ -55,8 +55,8 @@ struct Tile {
 
 /// Where each binding is an outer part plus a dense range of its own, the tile has one loop of constant extent for each
 /// spatial iterator. Otherwise (a fused loop that crosses rows, say) it repeats the loops of the block.
-Tile tile_of(const Func& func, const BlockNode& block, const std::vector<const ForNode*>& outer,
-             const std::vector<const ForNode*>& inner);
+IterationTile tile_of(const Func& func, const BlockNode& block, const std::vector<const ForNode*>& outer,
+                      const std::vector<const ForNode*>& inner);
 
 /// Whether a condition asks for loops on which the block's spatial iterators (places), or its others (steps), depend.
 struct Asked {

@@ -17,7 +17,8 @@ namespace {
 // The nest of one transfer of the tile. `body` makes its statement from the iterators' variables (by those of the
 // block) and the condition that a step is the first.
 template <class Body>
-Stmt transfer(const std::string& name, const Tile& plain, const std::vector<const ForNode*>& carried, Body body) {
+Stmt transfer(const std::string& name, const IterationTile& plain, const std::vector<const ForNode*>& carried,
+              Body body) {
   auto block = make_ref<BlockNode>();
   block->name = name;
   VarMap loop_vars, iter_vars;
@@ -93,7 +94,7 @@ Result<Applied> apply_cache_inplace(const Schedule& s, const CacheInplaceArgs& a
     if (checks("cache_inplace.users") && other != block && names_buffer(*other, buffer.get()))
       return refused(ErrorCode::E215, func, other, "block {} uses {} before it would be stored", other->name,
                      buffer->name);
-  const Tile tile = tile_of(func, *block, outer, inner);
+  const IterationTile tile = tile_of(func, *block, outer, inner);
 
   const Buffer cache = cache_buffer(func, buffer, args.scope);
   const std::string load_name = unique_block_name(func, buffer->name + "_" + args.scope + "_load");

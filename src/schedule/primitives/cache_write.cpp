@@ -27,7 +27,7 @@ Stmt copy_back(const Func& func, const std::string& name, const BlockNode& block
     }
     return copy_nest(name, cache, buffer, std::move(ranges), footprint.analyzer());
   }
-  const Tile tile = tile_of(func, block, outer, inner);
+  const IterationTile tile = tile_of(func, block, outer, inner);
   auto copy = make_ref<BlockNode>();
   copy->name = name;
   VarMap renamed;

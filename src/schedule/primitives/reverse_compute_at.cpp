@@ -158,7 +158,7 @@ Result<Applied> apply_reverse_compute_at(const Schedule& s, const ReverseCompute
 
   // The last producer's tile leads; what the others have written must include what it asks for.
   const Source& lead = sources.back();
-  const Tile tile = tile_of(func, *lead.producer, lead.outer, lead.inner);
+  const IterationTile tile = tile_of(func, *lead.producer, lead.outer, lead.inner);
   VarMap tile_values;
   for (size_t i = 0; i < tile.iters.size(); ++i) tile_values[tile.iters[i]->var.get()] = tile.bindings[i];
 

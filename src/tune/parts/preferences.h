@@ -60,7 +60,7 @@ inline constexpr int64_t kLongRow = 8;
 inline constexpr int kFewRegisters = 16;
 /// Of a load beside other work, with many registers and with few.
 inline constexpr double kLoadBeside = 0.04, kLoadBesideOfFew = 0.1;
-/// Of the waiting for sums that just cover the latency, with few registers.
+/// Of the waiting for sums that just cover the latency.
 inline constexpr double kTightChain = 0.1;
 /// Of the first-level cache, what a panel and its rows may take to stay there; of the second-level cache alike.
 inline constexpr double kOfFirstLevel = 0.75, kOfSecondLevel = 0.55;

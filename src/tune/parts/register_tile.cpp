@@ -73,6 +73,7 @@ struct Tiling {
   Result<> order_tiles();
   int64_t panel_bytes() const;
   bool streams_panels() const;
+  bool streams_from_l2() const;
   bool threads_share_rows() const;
   bool panels_keep_windows() const;
   Result<bool> pack();
@@ -347,6 +348,19 @@ bool Tiling::streams_panels() const {
   return 5 * panel_bytes() > 3 * cache(0);
 }
 
+// One tile has all rows, and what it reads of vectors takes more than the first-level cache, and no more than the
+// second: there it may still lie from the call before. The hardware asks ahead by what each load has read before. With
+// several steps at once each of them strides over what the others read: Zen 5 then gets half of what its second level
+// delivers. (What comes from farther away comes as slowly either way.)
+bool Tiling::streams_from_l2() const {
+  int64_t rows = 1, bytes = extent(roles.vector) * structure.store.buffer->dtype.element_bytes();
+  for (size_t i = 0; i < structure.n_iters(); ++i) {
+    if (structure.reduce[i]) bytes *= extent(i);
+    if (!structure.reduce[i] && i != roles.vector) rows *= extent(i);
+  }
+  return rows <= choice.tile.rows * choice.tile.second_rows && bytes > cache(0) && bytes <= cache(1);
+}
+
 // Reads the vectors from panels; true if everything that moves with the vectors is read so, surplus lanes included.
 Result<bool> Tiling::pack() {
   if (!roles.panel) return false;
@@ -520,7 +534,8 @@ Result<LoopRef> Tiling::several_at_once(const Loops& reduce) {
   const bool fits = choice.tile.vectors > 1 || work + 4 < target.vector_registers;
   // A second-level cache of two mebibytes is farther away, and waiting for it leaves the core less time to count.
   const bool waits = asks_near(1) && cache(1) >= preferences::kFarCacheBytes;
-  const bool preferred = (work < preferences::kFewMultiplyAdds && fits) || (reduce.size() == 1 && long_loop && waits);
+  const bool counts = work < preferences::kFewMultiplyAdds && fits && !streams_from_l2();
+  const bool preferred = counts || (reduce.size() == 1 && long_loop && waits);
   return several_steps(s, decider, step, {1, kStepsAtOnce}, preferred ? 1 : 0).map([](const Loops& parts) {
     return parts.back();
   });

@@ -78,10 +78,10 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
     }
     const double loads = (static_cast<double>(tile.vectors) + of_rows) / 2;
     const double waiting = latency * std::min(1.0, static_cast<double>(p.steps) / 4.0);
-    const double cycles = std::max({work, loads, waiting});
-    if (!few_registers) return cycles + pref::kLoadBeside * loads;
+    const double beside = few_registers ? pref::kLoadBesideOfFew : pref::kLoadBeside;
     // Sums that just cover the latency find their slot late now and then, among so many instructions.
-    return cycles + pref::kLoadBesideOfFew * loads + (waiting >= work ? pref::kTightChain * waiting : 0);
+    const double late = waiting >= work ? pref::kTightChain * waiting : 0;
+    return std::max({work, loads, waiting}) + beside * loads + late;
   };
   // n tiles of heights q and q + 1.
   const int64_t n_rows = (p.row_extent + tile.rows - 1) / tile.rows;

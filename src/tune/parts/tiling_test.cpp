@@ -40,5 +40,16 @@ TEST(RankedTiles, OfWindowsTakeSeveralImageRows) {
   }
 }
 
+// A tile of as few sums as just cover the latency is no match for one of more, even where its panels stay nearer.
+TEST(RankedTiles, OfProductsHaveMoreSumsThanTheLatencyAsksFor) {
+  const auto target = avx512();
+  const auto covers = static_cast<int64_t>(target->fma_per_cycle * target->fma_latency_cycles);
+  for (const int64_t rows : {8, 12, 16, 20, 24, 32, 48, 64, 100}) {
+    const TileProblem p{.row_extent = rows, .vector_extent = 1024, .steps = 256};
+    const Tile best = ranked_tiles(p, *target).front();
+    EXPECT_GT(best.rows * best.vectors, covers) << rows << ": " << best.name();
+  }
+}
+
 }  // namespace
 }  // namespace fettle

@@ -152,6 +152,16 @@ TEST(DefaultSchedule, OfStepsThatWait) {
   EXPECT_EQ(decided(product, 1, "steps", with_l2(2 << 20)), 4);
 }
 
+// One row: single steps where the second-level cache alone holds what they read.
+TEST(DefaultSchedule, OfStepsThatStream) {
+  const auto product = [](int64_t columns) {
+    return testing::matmul_workload(1, columns, 256, false, false, true, false);
+  };
+  EXPECT_EQ(decided(product(32), 1, "steps"), 4);
+  EXPECT_EQ(decided(product(1024), 1, "steps"), 1);
+  EXPECT_EQ(decided(product(4096), 1, "steps"), 4);
+}
+
 // Taps and channels that lie in one run of the weights stay two loops where windows of an image are what fills vectors.
 TEST(DefaultSchedule, OfAConvolutionWithChannelsFirst) {
   const Func func = [] {

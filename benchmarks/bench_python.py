@@ -1,0 +1,99 @@
+"""What Python adds: the call of a small model beside the same in C++, importing the package, compiling and the cache.
+
+usage: bench_python.py [--model FILE.onnx]     writes build/bench/python.json
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy
+
+import fettle
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+def add(n_inputs, size):
+    g = fettle.Graph()
+    inputs = [g.input(f"x{i}", "float32", [size]) for i in range(n_inputs)]
+    for i, x in enumerate(inputs):
+        g.output(f"y{i}", x + 1)
+    return fettle.compile(g, threads=1, cache=False), [numpy.ones(16, "float32") for _ in inputs]
+
+
+def per_call_us(function, calls=2000, rounds=15):
+    """The median over rounds."""
+    times = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        for _ in range(calls):
+            function()
+        times.append((time.perf_counter() - begin) / calls * 1e6)
+    return statistics.median(times)
+
+
+def calls():
+    for what, model, arrays in ("one input", *add(1, 16)), ("one input, open size", *add(1, "N")), ("four inputs", *add(4, 16)):
+        out = tuple(numpy.empty(16, "float32") for _ in arrays)
+        named = {f"x{i}": array for i, array in enumerate(arrays)}
+        context = model.context()
+        native = statistics.median(model._base._time(tuple(arrays), 20000) * 1e6 for _ in range(15))
+        ways = {
+            "model(x)": lambda: model(*arrays),
+            "model(x, out=y)": lambda: model(*arrays, out=out),
+            "context(x)": lambda: context(*arrays),
+            "model.run(x=x)": lambda: model.run(**named),
+        }
+        for way, function in ways.items():
+            yield {"model": what, "call": way, "us": per_call_us(function), "native_us": native}
+
+
+def seconds_of(script, *arguments, environment=None):
+    """What a fresh process prints, the least of five."""
+    run = lambda: subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True,
+                                 env={**os.environ, **(environment or {})}).stdout  # fmt: skip
+    return min(float(run()) for _ in range(5))
+
+
+IMPORT = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
+COMPILE = "import fettle, sys, time; t = time.perf_counter(); fettle.compile(sys.argv[1], cache={}); print(time.perf_counter() - t)"
+
+
+def starts(path):
+    yield {"what": "import numpy", "ms": seconds_of(IMPORT.format("numpy")) * 1e3}
+    yield {"what": "import fettle", "ms": seconds_of(IMPORT.format("fettle")) * 1e3}
+    if not path.exists():
+        return
+    with tempfile.TemporaryDirectory() as cache:
+        yield {"what": f"compile {path.name}", "ms": seconds_of(COMPILE.format(False), str(path)) * 1e3}
+        kept = {"FETTLE_CACHE": cache}
+        seconds_of(COMPILE.format(True), str(path), environment=kept)
+        yield {"what": f"compile {path.name}, kept", "ms": seconds_of(COMPILE.format(True), str(path), environment=kept) * 1e3}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=pathlib.Path, default=ROOT / "build/models/resnet50.onnx")
+    options = parser.parse_args()
+    rows = {"calls": list(calls()), "starts": list(starts(options.model))}
+    print(f"{'model':<22} {'call':<18} {'us':>8} {'C++ us':>8} {'added':>8}")
+    for row in rows["calls"]:
+        print(f"{row['model']:<22} {row['call']:<18} {row['us']:8.2f} {row['native_us']:8.2f} {row['us'] - row['native_us']:8.2f}")
+    print()
+    for row in rows["starts"]:
+        print(f"{row['what']:<40} {row['ms']:8.1f} ms")
+    out = ROOT / "build/bench/python.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(rows, indent=1) + "\n")
+    print(f"\nwritten to {out.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
