@@ -49,7 +49,8 @@ int main(int argc, char** argv) {
   FettleContext* context = fettle_model_create_context(model);
   if (!context) return fprintf(stderr, "%s\n", fettle_model_error(NULL)), 1;
   FettleTensor inputs[256], outputs[256];
-  for (int i = 0; i < info->n_inputs; ++i) inputs[i] = info->inputs[i]; /* states have no data: the context keeps them */
+  for (int i = 0; i < info->n_inputs; ++i)
+    inputs[i] = info->inputs[i]; /* states have no data: the context keeps them */
   int64_t shape[3] = {1, (int64_t)count / width, width};
   inputs[x].shape = shape;
   inputs[x].data = rows;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -39,7 +40,7 @@ class ModelTuning {
   explicit ModelTuning(Job job) : job_(std::move(job)) {
     job_.options.stop = &stop_;
     job_.options.progress = [this](const TuneProgress& progress) { add(progress); };
-    thread_ = std::thread([this] { finish(run()); });
+    thread_ = std::thread([this] { finish(guarded_run()); });
   }
   ModelTuning(const ModelTuning&) = delete;
   ModelTuning& operator=(const ModelTuning&) = delete;
@@ -86,6 +87,17 @@ class ModelTuning {
     const std::lock_guard lock(mutex_);
     result_.emplace(std::move(result));
     changed_.notify_all();
+  }
+  /// What functions of Python raise, those of an operator of one's own, say, ends the run, not the process.
+  Result<TuneModelResult> guarded_run() {
+    try {
+      return run();
+    } catch (nb::python_error& error) {
+      const nb::gil_scoped_acquire acquired;
+      return fail(ErrorCode::E709, error.what());
+    } catch (const std::exception& error) {
+      return fail(ErrorCode::E710, error.what());
+    }
   }
   Result<TuneModelResult> run() {
     FETTLE_TRY(const Graph graph, load_model(job_.source, job_.shapes, job_.sizes));

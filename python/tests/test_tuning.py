@@ -524,6 +524,23 @@ class Models(unittest.TestCase):
             again = fettle.tune(self.graph(), trials=2, threads=1, database=os.path.join(folder, "records.db")).result()
             self.assertEqual(again.measured, 0)  # known
 
+    def test_functions_of_python_do_not_end_the_process(self):
+        @fettle.operator("com.example.Unfit", pointwise=True)
+        def unfit(x):
+            if x.shape == (7,):
+                raise ValueError("seven is too many")
+            return te.compute(x.shape, lambda i: x[i] + 1.0, name="unfit")
+
+        for extent in 7, 6:
+            g = fettle.Graph()
+            g.output("y", g.node("Unfit", [g.input("x", "float32", [extent])], domain="com.example"))
+            with tempfile.TemporaryDirectory() as folder:
+                tuning = fettle.tune(g, trials=2, threads=1, database=os.path.join(folder, "records.db"))
+                if extent == 7:
+                    self.assertRaisesRegex(fettle.Error, "seven is too many", tuning.result)
+                else:
+                    self.assertEqual(len(tuning.result().tasks), 1)
+
     def test_what_is_wrong_is_said(self):
         refused = lambda code, text, **options: self.assertRaisesRegex(fettle.Error, f"{code}.*{text}", fettle.tune, self.graph(), **options)
         refused("E709", "database is missing")

@@ -28,17 +28,17 @@ Result<Report> compile(const Options& options) {
   const auto begin = std::chrono::steady_clock::now();
   const std::string database = options.untuned ? std::string() : database_to_read(options.database);
   FETTLE_TRY(const CompiledModel model, compile_source(options.model,
-                                                     {.threads = options.threads,
-                                                      .shapes = options.shapes,
-                                                      .database = database,
-                                                      .warn = progress,
-                                                      .max_error_bound = options.max_error,
-                                                      .workload_equality = options.workload_equality,
-                                                      .sizes = options.sizes,
-                                                      .states = options.states,
-                                                      .without = options.without,
-                                                      .limits = options.limits},
-                                                     options.untuned));
+                                                       {.threads = options.threads,
+                                                        .shapes = options.shapes,
+                                                        .database = database,
+                                                        .warn = progress,
+                                                        .max_error_bound = options.max_error,
+                                                        .workload_equality = options.workload_equality,
+                                                        .sizes = options.sizes,
+                                                        .states = options.states,
+                                                        .without = options.without,
+                                                        .limits = options.limits},
+                                                       options.untuned));
   FETTLE_TRY_VOID(model.write(options.out));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 

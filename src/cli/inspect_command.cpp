@@ -202,14 +202,14 @@ Result<Report> inspect(const Options& options) {
     return report;
   }
   FETTLE_TRY(const PlannedModel model, plan_source(options.model, {.threads = options.threads,
-                                                                 .shapes = options.shapes,
-                                                                 .database = database_to_read(options.database),
-                                                                 .warn = progress,
-                                                                 .max_error_bound = options.max_error,
-                                                                 .sizes = options.sizes,
-                                                                 .states = options.states,
-                                                                 .without = options.without,
-                                                                 .limits = options.limits}));
+                                                                   .shapes = options.shapes,
+                                                                   .database = database_to_read(options.database),
+                                                                   .warn = progress,
+                                                                   .max_error_bound = options.max_error,
+                                                                   .sizes = options.sizes,
+                                                                   .states = options.states,
+                                                                   .without = options.without,
+                                                                   .limits = options.limits}));
   const std::vector<TaskInfo> task_list = model.tasks();
   if (!options.task.empty() || options.trace || options.ir || options.c || options.assembly) {
     if (options.task.empty()) return fail(ErrorCode::E709, "--trace, --ir, --c and --asm are of a task; give --task");

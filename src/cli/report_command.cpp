@@ -75,10 +75,10 @@ Result<Report> report(const Options& options) {
   std::optional<CompiledModel> compiled;
   if (!options.model.empty()) {
     FETTLE_TRY(compiled, compile_source(options.model, {.threads = run.threads,
-                                                      .shapes = options.shapes,
-                                                      .database = options.database,
-                                                      .warn = progress,
-                                                      .sizes = options.sizes}));
+                                                        .shapes = options.shapes,
+                                                        .database = options.database,
+                                                        .warn = progress,
+                                                        .sizes = options.sizes}));
     if (run.id == 0)
       take_tasks(run, *compiled);
     else

@@ -31,7 +31,8 @@ TEST(AlternatingLoops, AskAheadForWhatComesNext) {
 )")
                         .value();
   const std::string text = to_text(insert_prefetches(alternate_loops(func)->body));
-  EXPECT_NE(text.find("prefetch.i32(&A[k + ((i + 1) * 32 + turn * (7 - (i + 1) * 2) * 32)]"), std::string::npos) << text;
+  EXPECT_NE(text.find("prefetch.i32(&A[k + ((i + 1) * 32 + turn * (7 - (i + 1) * 2) * 32)]"), std::string::npos)
+      << text;
 }
 
 TEST(AlternatingLoops, AreTheOutermostSerialOnesOfAnyOrder) {

@@ -119,9 +119,13 @@ constexpr std::array kMicroKernels = std::to_array<Pass>({
     {"fold_control", each<fold_control>},
     {"alternate_loops", alternate},
     {"insert_prefetches", each<insert_prefetches>},
+    {"prefetch_epilogues", each<prefetch_epilogues>},
     {"outline_micro_kernels", outline},
 });
-constexpr std::array kPrefetches = std::to_array<Pass>({{"insert_prefetches", each<insert_prefetches>}});
+constexpr std::array kPrefetches = std::to_array<Pass>({
+    {"insert_prefetches", each<insert_prefetches>},
+    {"prefetch_epilogues", each<prefetch_epilogues>},
+});
 /// Lanes, copies, and the tiles of tensor units.
 constexpr std::array kCode = std::to_array<Pass>({
     {"substitute_tensor_intrinsics", each<substitute_tensor_intrinsics>},

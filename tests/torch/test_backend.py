@@ -122,6 +122,31 @@ class Backend(unittest.TestCase):
             torch.manual_seed(1)
             close(self, got, function(x))
 
+    def test_indices_outside_are_errors_as_in_eager_mode(self):
+        table, good = torch.randn(10, 4), torch.tensor([1, 9])
+        lookups = (
+            (lambda t, i: F.embedding(i, t) + 1, [10, -1]),
+            (lambda t, i: t[i] * 2, [10, -11]),
+            (lambda t, i: t.index_select(0, i) + 1, [10, -1]),
+            (lambda t, i: t.gather(0, i[:, None]) + 1, [10, -1]),
+            (lambda t, i: t.index_add(0, i, t[:2]) + 1, [10, -1]),
+            (lambda t, i: t.scatter(0, i[:, None], 1.0) + 1, [10, -1]),
+        )
+        for lookup, outside in lookups:
+            torch._dynamo.reset()
+            call = compiled(lookup)
+            close(self, call(table, good), lookup(table, good))
+            for place in outside:
+                with self.assertRaisesRegex(IndexError, "lies outside of an axis of 10"):
+                    call(table, torch.tensor([1, place]))
+        self.same(lambda t, i: t[i] + 1, table, torch.tensor([-10, -1]))
+
+    def test_whole_numbers_are_not_divided_by_zero(self):
+        call = compiled(lambda x, y: (x // y, x % y))
+        close(self, call(torch.tensor([5, -7]), torch.tensor([2, 2])), (torch.tensor([2, -4]), torch.tensor([1, 1])))
+        with self.assertRaisesRegex(RuntimeError, "ZeroDivisionError"):
+            call(torch.tensor([5, -7]), torch.tensor([2, 0]))
+
     def test_an_unknown_option_is_an_error(self):
         with self.assertRaisesRegex(Exception, "thread_count"):
             compiled(torch.relu, options={"thread_count": 2})(torch.randn(3))

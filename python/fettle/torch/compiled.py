@@ -160,16 +160,20 @@ class _Call:
         scope = {"torch": torch, "model": self._model, "tensor_of": tensor_of}
         taken = ", ".join(f"torch.tensor([a[{t.index}]])" if t.is_number else f"a[{t.index}].detach()" for t in walk.inputs)
         lines, names = ["def call(a):"], [f"y{i}" for i in range(len(fakes))]
+        scope["errors"], outs = walk.errors, names + ["check"] * bool(walk.errors)
         if fakes and any(t.is_number for t in walk.inputs):
             # Sizes that are given as numbers are known when the model runs, and so is the memory.
-            lines.append(f"  {', '.join(names)}{',' if len(names) > 1 else ''} = model({taken})")
+            lines.append(f"  {', '.join(outs)}{',' if len(outs) > 1 else ''} = model({taken})")
             lines += [f"  {name} = tensor_of({name})" for name in names]
         elif fakes:
             for i, (fake, order) in enumerate(zip(fakes, walk.orders)):
                 extents = [size.source(fake.shape[axis]) for axis in order or range(fake.dim())]
                 scope[f"dtype{i}"] = fake.dtype
                 lines.append(f"  y{i} = torch.empty([{', '.join(extents)}], dtype=dtype{i})")
-            lines.append(f"  model({taken}{', ' if taken else ''}out=({', '.join(names)},))")
+            lines += ["  check = torch.empty((), dtype=torch.int32)"] * bool(walk.errors)
+            lines.append(f"  model({taken}{', ' if taken else ''}out=({', '.join(outs)},))")
+        if fakes and walk.errors:
+            lines += ["  number = check.item()", "  if number: raise errors[number - 1]()"]
         backs = [order and [order.index(axis) for axis in range(len(order))] for order in walk.orders]
         made = [f"{name}.permute({back})" if back else name for name, back in zip(names, backs)]
         results = iter(made)

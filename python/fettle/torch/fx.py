@@ -3,6 +3,7 @@
 `Walk` goes over a graph's nodes. What an operator becomes is a function in a table (`translates`), made of Fettle's own
 operators. One that is not in the table, or whose arguments are not covered, is refused by name (`Unsupported`)."""
 
+import functools
 import inspect
 import operator
 
@@ -118,6 +119,7 @@ class Builder:
         self.graph = fettle.Graph()
         self.out = None
         self.node = None
+        self.checks = []  # (a scalar that is 1 where a call is wrong, what makes the error)
         self._constants = {}
         self._sizes = {}  # symbol → the value that it stands in, and the axis, or None: the value itself
         self._dims = {}
@@ -227,6 +229,24 @@ class Builder:
     def transpose(self, value, perm):
         return value if list(perm) == sorted(perm) else self.graph.Transpose(value, perm=list(perm))
 
+    @staticmethod
+    def numel(x):
+        return functools.reduce(operator.mul, x.shape, 1)
+
+    def check(self, wrong, error):
+        """Has a call raise what `error` makes where any of these truths holds."""
+        flat = self.graph.Reshape(self.graph.Cast(wrong, to="int32"), self.integers([-1]))
+        self.checks.append((self.graph.ReduceMax(flat, self.integers([0]), keepdims=0), error))
+
+    def indices(self, index, extent, negative=False):
+        """As int64; a call whose indices lie outside raises, as in eager mode. negative: counted from the end, too."""
+        g, value = self.graph, self.as_type(index, torch.int64)
+        end = self.number(extent, torch.int64)
+        begin = g.Neg(end) if negative else self.constant(0, torch.int64)
+        text = f"{_name(self.node)}: an index lies outside of an axis of {extent}"
+        self.check(g.Or(g.Less(value, begin), g.GreaterOrEqual(value, end)), functools.partial(IndexError, text))
+        return value
+
     def zeros(self, shape, dtype, fill=0):
         return self.graph.Expand(self.constant(fill, dtype), self.dims(shape))
 
@@ -267,6 +287,9 @@ class Walk:
             if node.op not in ("placeholder", "output"):
                 self._visit(node)
         self._finish(module.graph.output_node())
+        self.errors = [error for _, error in self.builder.checks]
+        if self.errors:
+            self.graph.output("check", self._first_error())
 
     # --- inputs
 
@@ -401,6 +424,14 @@ class Walk:
         return None if value is None else Tensor(value, fake)
 
     # --- outputs
+
+    def _first_error(self):
+        """0, or the number of an error that a call must raise, counted from 1."""
+        g, number = self.graph, None
+        for count, (wrong, _) in enumerate(self.builder.checks, 1):
+            own = g.Mul(wrong, self.builder.constant(count, torch.int32))
+            number = own if number is None else g.Max(number, own)
+        return number
 
     def _finish(self, node):
         results = node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]

@@ -233,6 +233,7 @@ def _rounded_quotient(b, x, y, mode):
     g = b.graph
     if dtype.is_floating_point:
         return _truncated(b, g.Div(x, y)) if mode == "trunc" else _floored_quotient(b, x, y, dtype)
+    _refuse_zero(b, y, dtype)
     quotient = g.Div(x, y)  # of integers: to zero
     if mode == "trunc" or not dtype.is_signed:
         return quotient
@@ -240,6 +241,10 @@ def _rounded_quotient(b, x, y, mode):
     rest = g.Sub(x, g.Mul(quotient, y))
     crosses = g.And(g.Not(g.Equal(rest, zero)), g.Xor(g.Less(rest, zero), g.Less(y, zero)))
     return g.Sub(quotient, g.Cast(crosses, to=DTYPES[dtype]))
+
+
+def _refuse_zero(b, divisor, dtype):
+    b.check(b.graph.Equal(divisor, b.constant(0, dtype)), lambda: RuntimeError("ZeroDivisionError"))
 
 
 def _floored_quotient(b, x, y, dtype):
@@ -259,6 +264,7 @@ def remainder(b, x, y):
     (x, y), dtype = b.promoted(x, y)
     g, zero = b.graph, b.constant(0, dtype)
     if not dtype.is_floating_point:
+        _refuse_zero(b, y, dtype)
         return g.Mod(x, y)
     rest = g.Mod(x, y, fmod=1)
     crosses = g.And(g.Not(g.Equal(rest, zero)), g.Xor(g.Less(rest, zero), g.Less(y, zero)))
@@ -267,7 +273,9 @@ def remainder(b, x, y):
 
 @translates("fmod.Tensor", "fmod.Scalar")
 def fmod(b, x, y):
-    (x, y), _ = b.promoted(x, y)
+    (x, y), dtype = b.promoted(x, y)
+    if not dtype.is_floating_point:
+        _refuse_zero(b, y, dtype)
     return b.graph.Mod(x, y, fmod=1)
 
 

@@ -12,7 +12,7 @@ from .operators_shape import listed_count, sliced, strided_places
 @translates("embedding")
 def embedding(b, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
     del padding_idx, scale_grad_by_freq, sparse
-    return b.graph.Gather(weight.value, indices.value, axis=0)
+    return b.graph.Gather(weight.value, b.indices(indices, weight.shape[0]), axis=0)
 
 
 @translates("embedding_dense_backward")
@@ -33,7 +33,8 @@ def embedding_backward(b, grad, indices, num_weights, padding_idx, scale_grad_by
 def index_select(b, x, dim, index):
     if x.rank == 0:
         return x.value
-    made = b.graph.Gather(x.value, index.value, axis=axis_of(dim, x.rank))
+    axis = axis_of(dim, x.rank)
+    made = b.graph.Gather(x.value, b.indices(index, x.shape[axis]), axis=axis)
     return made if index.rank else b.reshape(made, b.out.shape)
 
 
@@ -43,7 +44,7 @@ def gather(b, x, dim, index, *, sparse_grad=False):
     if x.rank == 0:
         return b.reshape(x.value, b.out.shape)
     axis = axis_of(dim, x.rank)
-    return b.graph.GatherElements(_cut(b, x, index, axis), b.as_type(index, torch.int64), axis=axis)
+    return b.graph.GatherElements(_cut(b, x, index, axis), b.indices(index, x.shape[axis]), axis=axis)
 
 
 def _cut(b, x, index, axis):
@@ -58,7 +59,7 @@ def _cut(b, x, index, axis):
 def _scattered(b, x, dim, index, updates, reduction, value=None):
     """`value`: what is written into, where it is not x itself."""
     g, value = b.graph, x.value if value is None else value
-    places = b.as_type(index, torch.int64)
+    places = b.indices(index, x.shape[axis_of(dim, x.rank)] if x.rank else 1)
     if x.rank == 0:  # as a vector of one
         one = b.integers([1])
         value, places, updates = (g.Reshape(v, one) for v in (value, places, updates))
@@ -152,11 +153,12 @@ def index_reduce(b, x, dim, index, source, reduce, *, include_self=True):
 class _Indexed:
     """x[i, :, j]: which axes are looked up, and where the result has those of the indices."""
 
-    def __init__(self, b, x, indices):
+    def __init__(self, b, x, indices, is_checked):
         if any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in indices):
             raise Unsupported("a mask as an index: how many it selects is not known")
         self.axes = [axis for axis, i in enumerate(indices) if i is not None]
-        self.given = [b.as_type(i, torch.int64) for i in indices if i is not None]
+        make = b.indices if is_checked else lambda i, *_: b.as_type(i, torch.int64)
+        self.given = [make(i, x.shape[axis], True) for axis, i in enumerate(indices) if i is not None]
         self.shape = list(torch.broadcast_shapes(*(i.shape for i in indices if i is not None)))
         self.others = [axis for axis in range(x.rank) if axis not in self.axes]
         adjacent = self.axes == list(range(self.axes[0], self.axes[-1] + 1)) if self.axes else False
@@ -173,9 +175,18 @@ class _Indexed:
         return parts[0] if len(parts) == 1 else b.graph.Concat(*parts, axis=len(self.shape))
 
 
-@translates("index.Tensor", "_unsafe_index.Tensor")
+@translates("index.Tensor")
 def index(b, x, indices):
-    indexed = _Indexed(b, x, indices)
+    return _looked_up(b, x, indices, True)
+
+
+@translates("_unsafe_index.Tensor", "prims::_unsafe_index.default")
+def unsafe_index(b, x, indices):
+    return _looked_up(b, x, indices, False)
+
+
+def _looked_up(b, x, indices, is_checked):
+    indexed = _Indexed(b, x, indices, is_checked)
     if not indexed.axes:
         return x.value
     if len(indexed.axes) == 1:
@@ -184,12 +195,21 @@ def index(b, x, indices):
     return b.transpose(made, indexed.back)
 
 
-@translates("index_put", "_unsafe_index_put")
+@translates("index_put")
 def index_put(b, x, indices, values, accumulate=False):
+    return _put(b, x, indices, values, accumulate, True)
+
+
+@translates("_unsafe_index_put")
+def unsafe_index_put(b, x, indices, values, accumulate=False):
+    return _put(b, x, indices, values, accumulate, False)
+
+
+def _put(b, x, indices, values, accumulate, is_checked):
     g = b.graph
     if len(indices) == 1 and indices[0].dtype == torch.bool:
         return _put_by_mask(b, x, indices[0], values, accumulate)
-    indexed = _Indexed(b, x, indices)
+    indexed = _Indexed(b, x, indices, is_checked)
     if not indexed.axes:
         raise Unsupported("no index")
     # Values as x[indices] would be, then with the axes of the indices first.
@@ -265,7 +285,7 @@ def _along(b, x, dim, index, source, alpha, reduction):
         return _scattered(b, x, 0, index, updates, reduction)
     axis = axis_of(dim, x.rank)
     perm = [axis] + [other for other in range(x.rank) if other != axis]
-    places = b.reshape(b.as_type(index, torch.int64), [source.shape[axis], 1])
+    places = b.reshape(b.indices(index, x.shape[axis]), [source.shape[axis], 1])
     made = g.ScatterND(b.transpose(x.value, perm), places, b.transpose(updates, perm), reduction=reduction)
     return b.transpose(made, [perm.index(other) for other in range(x.rank)])
 
@@ -278,13 +298,9 @@ def index_fill(b, x, dim, index, value):
     shape = list(x.shape)
     shape[axis] = index.shape[0] if index.rank else 1
     updates = b.graph.Expand(b.number(value, x.dtype), b.dims(shape))
-    places = b.reshape(b.as_type(index, torch.int64), [shape[axis]])
+    places = b.reshape(b.indices(index, x.shape[axis], True), [shape[axis]])
     return _written_along(b, x, axis, places, updates)
 
-
-@translates("prims::_unsafe_index.default")
-def unsafe_index(b, x, indices):
-    return index(b, x, indices)
 
 
 @translates("masked_scatter")
@@ -301,7 +317,7 @@ def masked_scatter(b, x, mask, source):
 @translates("put")
 def put(b, x, index, source, accumulate=False):
     g, flat = b.graph, b.integers([-1])
-    places = g.Reshape(b.as_type(index, torch.int64), flat)
+    places = g.Reshape(b.indices(index, b.numel(x), True), flat)
     updates = g.Reshape(source.value, flat)
     reduction = "add" if accumulate else "none"
     made = g.ScatterElements(g.Reshape(x.value, flat), places, updates, axis=0, reduction=reduction)

@@ -211,9 +211,7 @@ def roll(b, x, shifts, dims=()):
     shifts, dims = (list(v) if isinstance(v, (list, tuple)) else [v] for v in (shifts, dims))
     value = x.value
     if not dims:
-        count = 1
-        for extent in x.shape:
-            count = count * extent
+        count = b.numel(x)
         return b.reshape(_rolled(b, b.reshape(value, [count]), 0, shifts[0], count), x.shape)
     for shift, dim in zip(shifts, dims):
         axis = axis_of(dim, x.rank)

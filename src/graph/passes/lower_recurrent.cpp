@@ -362,8 +362,7 @@ class RecurrentLowering {
   }
   static Value* multiply(NodeBuilder& nodes, std::string_view what, Value* x, const Weights& weights) {
     if (!weights.scale) return nodes.value("MatMul", what, {x, weights.values});
-    return nodes.value("com.microsoft.DynamicQuantizeMatMul", what,
-                       {x, weights.values, weights.scale, weights.zero});
+    return nodes.value("com.microsoft.DynamicQuantizeMatMul", what, {x, weights.values, weights.scale, weights.zero});
   }
 
   /// One direction's loop and what a step of it has at hand; all values are the body's.
@@ -372,7 +371,7 @@ class RecurrentLowering {
     NodeBuilder& nodes;
     const Activation* activations;
     std::vector<Value*> states;
-    Value* product;  // [batch, gates * hidden]: of this step's input, with the bias
+    Value* product;   // [batch, gates * hidden]: of this step's input, with the bias
     Weights weights;  // outside: Rᵀ, [hidden, gates * hidden]
     Value* bias;      // outside, or null: Bias::hidden
     size_t direction;

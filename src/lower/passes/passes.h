@@ -141,6 +141,12 @@ Func dispatch_micro_kernels(const Func& func, bool lanes_too);
 ///   for k {prefetch_near = 8}: … B[k*32 + l] …   →   for k: … B[k*32 + l] …; prefetch(&B[k*32 + 256]); …
 Stmt insert_prefetches(const Stmt& body);
 
+/// What a tile's epilogue adds to its sums is asked for before the reduction, and arrives while it runs: of buffers
+/// that the first-level cache does not hold, in reductions of 64 steps and more.
+///   for k in 256: R = R + …; for r in 8 unrolled: C[r*64] = R[r] + X[r*64]
+///   →  for r in 8 unrolled: prefetch(&X[r*64]); for k in 256: …
+Stmt prefetch_epilogues(const Stmt& body, const Target& target);
+
 /// Loops annotated `alternates` run backwards where the integer parameter `turn`, which the Func gets for them, is 1.
 ///   for i in 8 {alternates = 1}: S   →   for i in 8: S[i := i + turn*(7 - 2*i)]
 Func alternate_loops(const Func& func);
