@@ -2,8 +2,7 @@
 
     cases.py [NAME …]
 
-cases.json says what each is and how near its results must be: rtol and atol, of floats; all else is exact. A case with
-`fixed` is compiled anew for each set, with the shapes of the inputs that it names."""
+cases.json says what each is and how near its results must be: rtol and atol, of floats; all else is exact."""
 
 import json
 import pathlib
@@ -46,13 +45,9 @@ class Cases(unittest.TestCase):
         defaults = defaults_of(model)
         # Named, they are inputs, so that one artefact serves all sets.
         of_all = {n: list(value.shape) for n, value in defaults.items()}
-        compiled, sets = {}, 0
+        compiled, sets = fettle.compile(path, shapes=of_all), 0
         for number, inputs, outputs in sets_of(name):
-            shapes = {**of_all, **{n: list(inputs[n].shape) for n in case.get("fixed", ())}}
-            key = str(sorted(shapes.items()))
-            if key not in compiled:
-                compiled[key] = fettle.compile(path, shapes=shapes)
-            results = compiled[key].run(**{**defaults, **inputs})
+            results = compiled.run(**{**defaults, **inputs})
             self.assertEqual(sorted(results), sorted(outputs))
             for output, want in outputs.items():
                 with self.subTest(set=number, output=output):
@@ -63,25 +58,10 @@ class Cases(unittest.TestCase):
                     numpy.testing.assert_allclose(made, want, rtol=rtol, atol=atol)
             sets += 1
         self.assertGreaterEqual(sets, 2)
-        if not case.get("fixed"):
-            self.assertEqual(len(compiled), 1)
-
-
-def refuses_open(name):
-    """A case that needs sizes is refused without them: once it is not, `fixed` goes."""
-
-    def check(self):
-        with self.assertRaises(fettle.Error) as raised:
-            fettle.compile(FOLDER / name / "model.onnx")
-        self.assertEqual(raised.exception.code, "E604")
-
-    return check
 
 
 for case_name in CASES:
     setattr(Cases, f"test_{case_name}", lambda self, name=case_name: self.check(name))
-    if CASES[case_name].get("fixed"):
-        setattr(Cases, f"test_{case_name}_is_refused_with_open_sizes", refuses_open(case_name))
 
 
 class Folder(unittest.TestCase):
