@@ -147,18 +147,7 @@ check-wheel: fetch ## Install the wheel in an empty root without a network; comp
 clean: ## Delete what was compiled; keep the Python environment and models
 	@test ! -e $(BUILD)/build.ninja || cmake --build $(BUILD) --target clean
 
-distwheel: ## The Python package with the command, to be installed without anything else: dist/fettle-….whl (docs/install.md)
-	@scripts/setup.sh --wheel
-	@scripts/make_wheel.sh
-
-sdist: ## The source distribution: dist/fettle-….tar.gz
-	@scripts/setup.sh --wheel
-	@scripts/make_wheel.sh --sdist
-
-check-wheel: fetch ## Install the wheel in an empty root without a network; compile, tune and run there (tests/wheel)
-	@tests/wheel/check_wheel.sh
-
-clean: ## Delete everything that is not source
+distclean: ## Delete everything that is not source
 	@rm -rf build build-wheel demo dist
 
 help: ## This list
