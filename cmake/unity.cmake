@@ -70,6 +70,6 @@ function(fettle_unite_target target folder sources)
     set_target_properties(${target} PROPERTIES SOURCES "${kept}")
     target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR})
     # GCC takes what a group includes for headers, whose types must not hold what one file keeps to itself.
-    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
   endif()
 endfunction()
