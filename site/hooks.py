@@ -30,32 +30,20 @@ def on_config(config):
     for room in rooms():
         _sources[f"rooms/{room}.md"] = f"src/{room}/README.md"
     _sources["errors.md"] = None
-    config.nav = [expanded(entry) for entry in config.nav]
+    config.nav = expanded(config.nav)
     return config
 
 
-def expanded(entry):
-    """`folder/` as a list of its pages; an index comes first."""
+def expanded(entry, title=None):
+    """Of the navigation, with `folder/` as a list of the folder's pages. The README comes first."""
     if isinstance(entry, dict):
-        return {title: _of_folder(to) if isinstance(to, str) and to.endswith("/") else _all(to) for title, to in entry.items()}
-    return entry
-
-
-def _all(entries):
-    if isinstance(entries, str):
-        return entries
-    made = []
-    for entry in entries:
-        if isinstance(entry, str) and entry.endswith("/"):
-            made.append({entry.rstrip("/").capitalize(): _of_folder(entry)})
-        else:
-            made.append(expanded(entry))
-    return made
-
-
-def _of_folder(folder):
-    pages = sorted(p for p in _sources if p.startswith(folder))
-    return sorted(pages, key=lambda p: not p.endswith("README.md"))
+        return {title: expanded(inside, title) for title, inside in entry.items()}
+    if isinstance(entry, list):
+        return [expanded(inside) for inside in entry]
+    if not entry.endswith("/"):
+        return entry
+    pages = sorted((p for p in _sources if p.startswith(entry)), key=lambda p: (not p.endswith("README.md"), p))
+    return pages if title else {entry.rstrip("/").capitalize(): pages}
 
 
 def on_files(files, config):

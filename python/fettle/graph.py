@@ -8,7 +8,7 @@ import numpy
 
 from . import _fettle
 from .errors import Error
-from .kernel import _bits
+from .kernel import _bits, _utf8
 
 
 def _dtype_name(dtype):
@@ -26,12 +26,7 @@ def _dtype_name(dtype):
 def _content(array, what):
     """(dtype, data) as the module takes a constant."""
     if array.dtype.kind in "OUST":
-        texts = [text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
-                 for text in array.ravel().tolist()]  # fmt: skip
-        wrong = next((text for text in texts if not isinstance(text, bytes)), None)
-        if wrong is not None:
-            raise Error("E705", f"{what} has an element of type {type(wrong).__name__}, which is no string")
-        return "string", (texts, list(array.shape))
+        return "string", (_utf8(array, what), list(array.shape))
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if not array.flags.c_contiguous or not array.flags.aligned:

@@ -45,6 +45,15 @@ def _numpy_dtype(name):
 _NARROW = {"int4": numpy.int8, "int2": numpy.int8, "uint4": numpy.uint8, "uint2": numpy.uint8}
 
 
+def _utf8(array, what):
+    """The bytes of an array's strings, in a list."""
+    texts = [text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text for text in array.ravel().tolist()]
+    for text in texts:
+        if not isinstance(text, bytes):
+            raise Error("E705", f"{what} has an element of type {type(text).__name__}, which is no string")
+    return texts
+
+
 def _bits(array):
     """As the module takes it: types that the buffer protocol does not know as integers of their width."""
     if array.dtype.name in _NARROW:

@@ -7,7 +7,7 @@ import numpy
 from . import _fettle
 from .errors import Error
 from .graph import Graph
-from .kernel import _NARROW, _bits, _numpy_dtype
+from .kernel import _NARROW, _bits, _numpy_dtype, _utf8
 
 
 def _prepared(name, value):
@@ -22,13 +22,7 @@ def _prepared(name, value):
 
 def _encoded(name, array):
     """The bytes of all strings, and where each ends, in the array's shape."""
-    texts = []
-    for text in array.ravel().tolist():
-        if isinstance(text, str):
-            text = text.encode("utf-8", "surrogateescape")
-        if not isinstance(text, bytes):
-            raise Error("E705", f"input {name} has an element of type {type(text).__name__}, which is no string")
-        texts.append(text)
+    texts = _utf8(array, f"input {name}")
     lengths = numpy.fromiter(map(len, texts), numpy.int64, len(texts))
     return b"".join(texts), numpy.cumsum(lengths, dtype=numpy.int64).reshape(array.shape)
 

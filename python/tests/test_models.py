@@ -22,6 +22,15 @@ def relu_file(folder):
     return path
 
 
+def on_four_threads(work):
+    """work(0) … work(3), at once."""
+    threads = [threading.Thread(target=work, args=(t,)) for t in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 class Models(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -76,11 +85,7 @@ class Models(unittest.TestCase):
                     if not (run(x=x)["twice"] == 2 * x).all():
                         wrong.append((number, i))
 
-        threads = [threading.Thread(target=work, args=(t,)) for t in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        on_four_threads(work)
         self.assertEqual(wrong, [])
 
     def test_calls_are_begun_and_awaited(self):
@@ -286,11 +291,7 @@ class Calls(unittest.TestCase):
                 if self.one(x).tolist() != (-x).tolist():
                     wrong.append((number, i))
 
-        threads = [threading.Thread(target=work, args=(t,)) for t in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        on_four_threads(work)
         self.assertEqual(wrong, [])
 
 

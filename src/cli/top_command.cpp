@@ -29,10 +29,8 @@ double seconds_since(int64_t created_ns) {
 /// What the records say of a run, as the tuner itself shows it.
 TuneProgress progress_of(const RunReport& report) {
   TuneProgress progress;
-  double total_s = 0;
-  for (const ReportedTask& task : report.tasks) total_s += task.task.weight * task.best_s;
   for (const ReportedTask& task : report.tasks) {
-    const double share = total_s > 0 ? task.task.weight * task.best_s / total_s : 0;
+    const double share = report.estimated_s > 0 ? task.task.weight * task.best_s / report.estimated_s : 0;
     progress.tasks.push_back(
         {task.task.label, task.task.weight, task.trials, task.default_s, task.best_s, share, false});
   }
@@ -68,13 +66,12 @@ Result<Report> top(const Options& options) {
   if (!parse_seconds(options.every_text, &every_s) || every_s <= 0)
     return fail(ErrorCode::E709, "'" + options.every_text + "' is no duration such as 1s", "--every");
   const std::string path = options.database.empty() ? default_database() : options.database;
-  const Target target = detect_host(0);
   TuneDisplay display(!options.json && isatty(STDERR_FILENO) != 0);
   InterruptGuard interrupt;
   for (;;) {
     FETTLE_TRY(const std::shared_ptr<Database> database, open_records(path));
     FETTLE_TRY(const TuningRun run, choose_run(*database, 0, options.model));
-    FETTLE_TRY(const RunReport report, report_run(*database, run, target, nullptr));
+    FETTLE_TRY(const RunReport report, read_run(*database, run));
     const TuneProgress progress = progress_of(report);
     const bool last = options.once || options.json || run.seconds > 0 || interrupt.interrupted();
     if (last) {

@@ -67,13 +67,8 @@ class OpenSizes : public testing::Test {
   void check(const std::vector<Sizes>& cases) {
     g.sort();
     Graph open = g.clone();
-    const auto done = optimize(open);
-    ASSERT_TRUE(done) << done.error().to_string();
-    const auto known = require_sizes(open);
-    ASSERT_TRUE(known) << known.error().to_string();
-    auto plan = make_plan(open);
+    const auto plan = optimised_plan(open);
     ASSERT_TRUE(plan) << plan.error().to_string();
-    assign_memory(*plan, [](int) { return true; });
     for (const Sizes& sizes : cases) {
       std::string text;
       for (const auto& [name, value] : sizes) text += fmt::format("{}={} ", name, value);

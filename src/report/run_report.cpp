@@ -133,8 +133,7 @@ Result<TuningRun> choose_run(Database& database, int which, const std::string& m
   return run;
 }
 
-Result<RunReport> report_run(Database& database, const TuningRun& run, const Target& target,
-                             const MachinePeaks* peaks) {
+Result<RunReport> read_run(Database& database, const TuningRun& run) {
   std::unordered_map<std::string, size_t> task_of;  // by hash
   for (size_t i = 0; i < run.tasks.size(); ++i) task_of.emplace(run.tasks[i].workload.hash.hex(), i);
   RunReport report;
@@ -205,7 +204,6 @@ Result<RunReport> report_run(Database& database, const TuningRun& run, const Tar
     task.best_s = pace[i] * histories[i].best_s();
     task.default_s = pace[i] * histories[i].default_s();
     task.trace = histories[i].best_trace();
-    describe_task(task, run, target, peaks);
     report.default_s += task.task.weight * task.default_s;
     report.estimated_s += task.task.weight * task.best_s;
   }
@@ -215,6 +213,13 @@ Result<RunReport> report_run(Database& database, const TuningRun& run, const Tar
   std::stable_sort(report.tasks.begin(), report.tasks.end(), [](const ReportedTask& a, const ReportedTask& b) {
     return a.task.weight * a.best_s > b.task.weight * b.best_s;
   });
+  return report;
+}
+
+Result<RunReport> report_run(Database& database, const TuningRun& run, const Target& target,
+                             const MachinePeaks* peaks) {
+  FETTLE_TRY(RunReport report, read_run(database, run));
+  for (ReportedTask& task : report.tasks) describe_task(task, run, target, peaks);
   return report;
 }
 

@@ -64,8 +64,11 @@ struct RunReport {
 /// most of them. E709 there is no such run · E502, E503.
 Result<TuningRun> choose_run(Database& database, int which, const std::string& model = {});
 
-/// Reads the records. `threads`, target: of this machine, on which the best traces are replayed to show what they make.
-/// peaks: of the run's machine, or null. Errors: E502, E503.
+/// What the records say: times and counts. Errors: E502, E503.
+Result<RunReport> read_run(Database& database, const TuningRun& run);
+
+/// read_run, and what each task is. target: of this machine, on which the best traces are replayed to show what they
+/// make. peaks: of the run's machine, or null. Errors: E502, E503.
 Result<RunReport> report_run(Database& database, const TuningRun& run, const Target& target, const MachinePeaks* peaks);
 
 /// The peaks of the run's machine: as the database has them, else measured if this is that machine (and then kept,

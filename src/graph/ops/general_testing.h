@@ -151,13 +151,8 @@ class GeneralOps : public testing::Test {
       ASSERT_TRUE(got) << got.error().to_string();
       compare(c, *got, want);
     }
-    const auto done = optimize(graph);
-    ASSERT_TRUE(done) << done.error().to_string();
-    const auto known = require_sizes(graph);
-    ASSERT_TRUE(known) << known.error().to_string();
-    auto plan = make_plan(graph);
+    const auto plan = optimised_plan(graph);
     ASSERT_TRUE(plan) << plan.error().to_string();
-    assign_memory(*plan, [](int) { return true; });
     PlanRunner runner(graph, *plan, inputs);
     ASSERT_EQ(runner.broken_rule(), std::nullopt) << *runner.broken_rule();
     compare(c, runner.run(), want);

@@ -111,11 +111,8 @@ TEST_F(Sequences, AnElementGoesWhereDataSay) {
   s = many("SequenceInsert", {s[0], s[1], op("Relu", {b}), input("p", {}, kI64)});
   g.add_output("data", s[0]);
   g.add_output("dims", s[1]);
-  ASSERT_TRUE(optimize(g));
-  ASSERT_TRUE(require_sizes(g));
-  Result<Plan> plan = make_plan(g);
+  const Result<Plan> plan = optimised_plan(g);
   ASSERT_TRUE(plan) << plan.error().to_string();
-  assign_memory(*plan, [](int) { return true; });
   const auto list = [](std::vector<double> values) { return *to_tensor(values, kF32, {std::ssize(values)}); };
   const std::vector<std::vector<int64_t>> expected{{2, 1, 2, 1}, {1, 2, 2, 1}, {1, 2, 2, 1}, {1, 2, 1, 2}};
   for (int64_t p = -1; p < 4; ++p) {

@@ -10,11 +10,21 @@
 #include <string>
 #include <vector>
 
+#include "graph/passes/pipeline.h"
 #include "graph/plan/plan.h"
 #include "graph/strings.h"
 #include "ir/interpret.h"
 
 namespace fettle {
+
+/// Optimises the graph, and plans it with its memory.
+inline Result<Plan> optimised_plan(Graph& graph) {
+  FETTLE_TRY_VOID(optimize(graph));
+  FETTLE_TRY_VOID(require_sizes(graph));
+  FETTLE_TRY(Plan plan, make_plan(graph));
+  assign_memory(plan, [](int) { return true; });
+  return plan;
+}
 
 /// Runs a plan's steps, each call by the interpreter, on one arena.
 class PlanRunner {
