@@ -62,13 +62,15 @@ Result<Digest> digest_of_data(FileDigests& digests, Digest digest, const fs::pat
 
 Result<Digest> digest_of_source(const ModelSource& source, FileDigests& digests) {
   if (const auto* path = std::get_if<std::string>(&source)) {
+    FETTLE_TRY(const FrontendDef* frontend, frontend_of(*path));
     const auto parts = [&](std::span<const std::byte> bytes) -> Result<std::vector<std::string>> {
-      FETTLE_TRY(const OnnxModel model, parse_onnx(bytes, std::nullopt, *path));
-      return external_files(model);
+      if (!frontend->parts) return std::vector<std::string>();
+      return frontend->parts(bytes, *path);
     };
     FETTLE_TRY(const FileDigests::Known known, digests.of_file(*path, parts));
     return digest_of_data(digests, known.digest, fs::path(*path).parent_path(), known.parts);
   }
+  if (const auto* imported = std::get_if<ImportedModel>(&source)) return imported->digest;
   const OnnxModel& model = std::get<OnnxModel>(source);
   FETTLE_TRY(Digest digest, digest_of(model));
   const std::vector<std::string> files = external_files(model);

@@ -3,12 +3,14 @@
 #include <filesystem>
 
 #include "driver/prepare.h"
+#include "ir/fields.h"
 
 namespace fettle {
 
 std::string model_name(const ModelSource& source) {
   if (const auto* path = std::get_if<std::string>(&source)) return std::filesystem::path(*path).stem().string();
-  return std::get<OnnxModel>(source).label;
+  if (const auto* model = std::get_if<OnnxModel>(&source)) return model->label;
+  return std::get<ImportedModel>(source).label;
 }
 
 InputShapes typical_shapes(const Graph& graph) {
@@ -33,7 +35,13 @@ Result<Graph> load_model(const ModelSource& source, const InputShapes& shapes, c
                          const Limits& limits) {
   InputNames given;
   for (const auto& [name, extents] : shapes) given.insert(name);
-  FETTLE_TRY(Graph graph, std::visit([&](const auto& from) { return import_onnx(from, given, limits); }, source));
+  FETTLE_TRY(Graph graph,
+             std::visit(Overloaded{
+                            [&](const std::string& path) { return import_model(path, given, limits); },
+                            [&](const OnnxModel& model) { return import_onnx(model, given, limits); },
+                            [&](const ImportedModel& model) -> Result<Graph> { return model.graph->clone(); },
+                        },
+                        source));
   FETTLE_TRY_VOID(prepare_graph(graph, shapes, sizes, states, after, without, limits));
   return graph;
 }

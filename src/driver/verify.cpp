@@ -11,7 +11,7 @@
 #include "driver/compile.h"
 #include "driver/prepare.h"
 #include "driver/reference.h"
-#include "frontend/onnx/import.h"
+#include "frontend/frontend.h"
 #include "graph/op.h"
 #include "graph/passes/optional_passes.h"
 #include "graph/plan/partition.h"
@@ -91,7 +91,7 @@ class Verifier {
   Result<Graph> import() const {
     InputNames given;
     for (const auto& [name, shape] : shapes_) given.insert(name);
-    return import_onnx(path_, given, options_.open.limits);
+    return import_model(path_, given, options_.open.limits);
   }
 
   Result<> compute_reference() {

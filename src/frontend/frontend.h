@@ -1,0 +1,46 @@
+#pragma once
+// Kinds of model files. Each front end is a folder with one FrontendDef, and makes the same graph.
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/result.h"
+#include "frontend/onnx/import.h"
+#include "graph/graph.h"
+#include "graph/limits.h"
+
+namespace fettle {
+
+/// A model that a front end has read: of a file, or of memory. Copies share it; nothing of it is changed.
+struct ImportedModel {
+  std::shared_ptr<const Graph> graph;
+  std::string label = "model";
+  /// Of all that the graph was made of: what equal models share.
+  Digest digest;
+};
+
+/// A kind of model file: how it is known, and what is made of it.
+struct FrontendDef {
+  std::string_view name;  // "onnx", "stablehlo"
+  /// Whether it reads the file at `path`, which begins with `head`: its first 64 bytes, or less.
+  bool (*recognizes)(std::string_view path, std::span<const std::byte> head);
+  /// The file's graph. given: inputs that the caller gives although the file has their content.
+  /// Errors: those of the front end.
+  Result<Graph> (*import)(const std::string& path, const InputNames& given, const Limits& limits);
+  /// Files that it takes content from, as it names them, relative to its own folder. Null: never any.
+  Result<std::vector<std::string>> (*parts)(std::span<const std::byte> bytes, const std::string& path) = nullptr;
+};
+
+/// Every front end, from the sources in frontend/.
+std::span<const FrontendDef* const> frontends();
+/// The one that reads the file at `path`; ONNX's where no other does. E601 it cannot be read
+Result<const FrontendDef*> frontend_of(const std::string& path);
+/// What the front end of the file makes of it, and its errors.
+Result<Graph> import_model(const std::string& path, const InputNames& given = {}, const Limits& limits = {});
+
+}  // namespace fettle

@@ -1,0 +1,25 @@
+#pragma once
+// StableHLO programs → graphs.
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "frontend/frontend.h"
+#include "frontend/stablehlo/module.h"
+
+namespace fettle {
+
+/// The graph of the module's public function `main`, or of its only public one. Inputs are called as their location or
+/// attributes say, else "arg0", "arg1"; outputs as jax.result_info says, else "result0". A complex tensor is one of
+/// real numbers with a last dim of 2, at the graph's border too. Tokens are left out.
+/// E602 no such function · E603 operators that are not supported, all of them listed · E605, E606 an operator is
+/// inconsistent · E608 a limit
+Result<Graph> import_stablehlo(const stablehlo::Module& module, const Limits& limits = {});
+
+/// Reads and imports bytes of text or bytecode. Errors: those of read_module and import_stablehlo.
+Result<ImportedModel> import_stablehlo_bytes(std::span<const std::byte> bytes, const std::string& label = "model",
+                                             const Limits& limits = {});
+
+}  // namespace fettle
