@@ -47,8 +47,8 @@ Result<OnnxModel> read_onnx(const std::string& path);
 Result<OnnxModel> parse_onnx(std::span<const std::byte> bytes, std::optional<std::string> folder,
                              std::string label = "model");
 
-/// What read_onnx and parse_onnx read, without the content of the graph's initializers: names, types and shapes, and where
-/// external data lie. It takes a small part of the time. Whether that content makes sense is not looked at.
+/// What read_onnx and parse_onnx read, without the content of the graph's initializers, which takes most of the time.
+/// Where external data lie is in it. Whether the content that is left out makes sense is not looked at.
 /// Errors: theirs.
 Result<OnnxModel> read_onnx_outline(const std::string& path);
 Result<OnnxModel> parse_onnx_outline(std::span<const std::byte> bytes, std::optional<std::string> folder,
