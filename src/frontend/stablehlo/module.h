@@ -23,10 +23,11 @@ struct Quantization {
   DType storage;    // of the integers
   DType expressed;  // of the real numbers
   int64_t storage_min = 0, storage_max = 0;
-  std::vector<double> scales;        // one, one for each index of `dims[0]`, or one a block, row by row
-  std::vector<int64_t> zero_points;  // as many
-  std::vector<int64_t> dims = {};    // those that scales differ along; none: one scale for all
-  std::vector<int64_t> blocks = {};  // elements of each of `dims` that share a scale; none: 1
+  std::vector<double> scales;             // one, one for each index of `dims[0]`, or one a block, row by row
+  std::vector<int64_t> zero_points;       // as many
+  std::vector<int64_t> dims = {};         // those that scales differ along; none: one scale for all
+  std::vector<int64_t> blocks = {};       // elements of each of `dims` that share a scale; none: 1
+  std::vector<int64_t> scale_shape = {};  // of blocks: scales along each dim of the tensor
   friend bool operator==(const Quantization&, const Quantization&) = default;
 };
 
