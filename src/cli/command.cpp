@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 
+#include "runtime/npy.h"
 #include "runtime/origins.h"
 
 namespace fettle::cli {
@@ -28,6 +30,31 @@ bool parse_dims(const std::string& text, std::vector<int64_t>* dims) {
 }
 
 }  // namespace
+
+size_t characters(std::string_view text) {
+  return static_cast<size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+std::string wrapped(const std::string& text, size_t indent, size_t columns) {
+  std::string made;
+  size_t column = 0;
+  for (size_t at = 0; at < text.size();) {
+    const size_t blanks = std::min(text.find_first_not_of(' ', at), text.size()) - at;
+    const size_t end = std::min(text.find(' ', at + blanks), text.size());
+    const std::string word = text.substr(at + blanks, end - at - blanks);
+    const size_t width = characters(word);
+    if (column > indent && column + blanks + width > columns) {
+      made += "\n" + std::string(indent, ' ') + word;
+      column = indent + width;
+    } else {
+      made += std::string(blanks, ' ') + word;
+      column += blanks + width;
+    }
+    at = end;
+  }
+  return made;
+}
 
 App* add_subcommand(App& app, const std::string& name, const std::string& what, const std::string& example,
                     bool* json) {
@@ -73,6 +100,31 @@ bool parse_range(const std::string& text, SizeFacts* facts) {
 }
 
 }  // namespace
+
+void add_inputs(App* app, InputFiles* files) {
+  app->add_option_function(
+         "--input",
+         [files](const std::string& text) -> std::string {
+           std::string name, file;
+           if (!parse_assignment(text, &name, &file)) return "'" + text + "' is not of the form NAME=FILE.npy";
+           files->emplace_back(name, file);
+           return "";
+         },
+         "content of an input; may be repeated")
+      ->type_name("NAME=F.npy");
+}
+
+Result<std::vector<NamedTensor>> read_inputs(const InputFiles& files, InputShapes* shapes) {
+  std::vector<NamedTensor> inputs;
+  std::set<std::string> names;
+  for (const auto& [name, file] : files) {
+    FETTLE_TRY(Tensor tensor, read_npy(file));
+    if (!names.insert(name).second) return fail(ErrorCode::E704, fmt::format("input '{}' is given twice", name));
+    (*shapes)[name] = tensor.shape();
+    inputs.push_back({name, std::move(tensor)});
+  }
+  return inputs;
+}
 
 void add_no_pass(App* app, PassNames* without) {
   app->add_option_function(
