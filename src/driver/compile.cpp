@@ -11,6 +11,7 @@
 #include "codegen/llvm/jit_module.h"
 #include "codegen/llvm/llvm_codegen.h"
 #include "driver/alternation.h"
+#include "driver/call_graph.h"
 #include "driver/necessary_work.h"
 #include "graph/plan/host_program.h"
 #include "graph/strings.h"
@@ -25,6 +26,7 @@ struct CompiledModel::State {
   int64_t weight_bytes = 0;
   std::vector<TaskInfo> tasks;
   std::string plan_text;
+  std::vector<CallNode> calls;
 };
 
 namespace {
@@ -191,6 +193,7 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   state->weight_bytes = planned.constants.weight_bytes;
   state->tasks = planned.tasks();
   state->plan_text = to_text(plan);
+  state->calls = call_graph(plan);
 
   std::vector<FettleKernelWork> work;  // of each workload
   for (const PlannedWorkload& workload : plan.workloads) work.push_back(work_of(workload));
@@ -301,6 +304,7 @@ Result<CompiledModel> compile_known(Plans& plans, std::shared_ptr<Database> data
 }
 
 const std::vector<TaskInfo>& CompiledModel::tasks() const { return state_->tasks; }
+const std::vector<CallNode>& CompiledModel::calls() const { return state_->calls; }
 const std::string& CompiledModel::plan_text() const { return state_->plan_text; }
 int64_t CompiledModel::arena_bytes() const { return state_->artefact.arena_bytes; }
 int64_t CompiledModel::constant_bytes() const {

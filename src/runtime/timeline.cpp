@@ -62,7 +62,7 @@ class RecordingTeam {
  private:
   struct alignas(64) Track {
     std::vector<Timeline::Part> parts;
-    int64_t left_out = 0;
+    int64_t left_out = 0, left_region = -1, left_next = 0;  // parts, and where the last of them goes on
 
     void add(int64_t region, int64_t i, int64_t begin_ns, int64_t end_ns, int64_t most_parts) {
       if (!parts.empty()) {
@@ -73,10 +73,13 @@ class RecordingTeam {
           return;
         }
       }
-      if (std::ssize(parts) < most_parts)
+      if (std::ssize(parts) < most_parts) {
         parts.push_back({{begin_ns, end_ns}, region, i, 1});
-      else
-        ++left_out;
+        return;
+      }
+      if (left_region != region || left_next != i) ++left_out;
+      left_region = region;
+      left_next = i + 1;
     }
   };
   struct Recorded {

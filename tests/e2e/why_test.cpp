@@ -91,7 +91,9 @@ TEST_F(Why, TellsOfViewsAndOtherShapes) {
 }
 
 TEST_F(Why, TellsWhichPassChangedIt) {
-  make({{"Identity", {"y"}, "i"}, {"Mul", {"i", "two"}, "m"}, {"Add", {"one", "two"}, "folded"},
+  make({{"Identity", {"y"}, "i"},
+        {"Mul", {"i", "two"}, "m"},
+        {"Add", {"one", "two"}, "folded"},
         {"Add", {"m", "folded"}, "a"}},
        {{"one", {1}}, {"two", {2}}});
   const auto passes = [&](const std::string& node) {
