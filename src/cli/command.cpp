@@ -36,22 +36,49 @@ size_t characters(std::string_view text) {
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
+namespace {
+
+/// Where the word, which does not fit, is cut: behind the last comma that fits; at its end where there is none.
+size_t cut_of(const std::string& word, size_t columns) {
+  if (characters(word) <= columns) return word.size();
+  const size_t comma = word.rfind(',', columns > 0 ? columns - 1 : 0);
+  return comma == std::string::npos ? word.size() : comma + 1;
+}
+
+}  // namespace
+
 std::string wrapped(const std::string& text, size_t indent, size_t columns) {
   std::string made;
   size_t column = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t blanks = std::min(text.find_first_not_of(' ', at), text.size()) - at;
     const size_t end = std::min(text.find(' ', at + blanks), text.size());
-    const std::string word = text.substr(at + blanks, end - at - blanks);
-    const size_t width = characters(word);
-    if (column > indent && column + blanks + width > columns) {
-      made += "\n" + std::string(indent, ' ') + word;
-      column = indent + width;
+    std::string word = text.substr(at + blanks, end - at - blanks);
+    if (column > indent && column + blanks + characters(word) > columns) {
+      made += "\n" + std::string(indent, ' ');
+      column = indent;
     } else {
-      made += std::string(blanks, ' ') + word;
-      column += blanks + width;
+      made += std::string(blanks, ' ');
+      column += blanks;
     }
+    for (size_t cut = 0; (cut = cut_of(word, columns - std::min(column, columns))) < word.size();) {
+      made += word.substr(0, cut) + "\n" + std::string(indent, ' ');
+      word.erase(0, cut);
+      column = indent;
+    }
+    made += word;
+    column += characters(word);
     at = end;
+  }
+  return made;
+}
+
+std::string wrapped_lines(const std::string& text, size_t indent, size_t columns) {
+  std::string made;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    made += wrapped(text.substr(at, end - at), indent, columns) + "\n";
+    at = end + 1;
   }
   return made;
 }

@@ -69,9 +69,11 @@ App* add_subcommand(App& app, const std::string& name, const std::string& what, 
 void add_shapes(App* app, InputShapes* shapes);
 /// --no-pass NAME: to find the pass after which results differ.
 void add_no_pass(App* app, PassNames* without);
-/// The text with line breaks between words, so that no line has more than `columns`, where words allow that. Lines
-/// after the first begin with `indent` blanks.
-std::string wrapped(const std::string& text, size_t indent, size_t columns = 80);
+/// The line with breaks between words, and in long words behind commas, so that none has more than `columns` where that
+/// can be. Lines after the first begin with `indent` blanks.
+std::string wrapped(const std::string& line, size_t indent, size_t columns = 80);
+/// Each line of the text so.
+std::string wrapped_lines(const std::string& text, size_t indent, size_t columns = 80);
 /// Characters of UTF-8.
 size_t characters(std::string_view text);
 

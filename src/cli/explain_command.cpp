@@ -138,15 +138,17 @@ Result<Report> explain(const Options& options) {
   Report report;
   if (options.code.empty()) {
     report.json["errors"] = json_list(table, to_json);
-    for (const ErrorInfo& info : table) report.text += fmt::format("{}  {}\n", info.name, info.meaning);
+    for (const ErrorInfo& info : table)
+      report.text += wrapped(fmt::format("{}  {}", info.name, info.meaning), 6) + "\n";
     return report;
   }
   const ErrorInfo* info = find_error(upper(options.code));
   if (!info || info->code == ErrorCode::kNone) return fail(unknown_code(options.code, table));
   report.json = to_json(*info);
   const Explanation& more = explanation_of(info->code);
-  report.text = fmt::format("{}: {}\n\n{}\n\nExample: {}\n\nWhat to do: {}.\n", info->name, info->meaning, more.cause,
-                            more.example, info->remedy);
+  report.text = wrapped_lines(fmt::format("{}: {}\n\n{}\n\nExample: {}\n\nWhat to do: {}.\n", info->name, info->meaning,
+                                          more.cause, more.example, info->remedy),
+                              0);
   return report;
 }
 

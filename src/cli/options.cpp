@@ -12,8 +12,7 @@ namespace {
 
 constexpr size_t kHelpColumns = 80;
 
-/// What is longer than a line is broken at blanks, and lists of values behind commas; the next lines begin where the
-/// option's description does.
+/// What is longer than a line goes on where the option's description begins.
 std::string fitting_help(const std::string& help) {
   constexpr size_t kDescriptions = 30;
   std::string made, line;
@@ -23,16 +22,7 @@ std::string fitting_help(const std::string& help) {
     const size_t indent = has_both                                           ? kDescriptions
                           : line.find_first_not_of(' ') == std::string::npos ? 0
                                                                              : line.find_first_not_of(' ') + 2;
-    std::string breakable;
-    size_t word = 0;
-    for (const char c : line) {
-      word = c == ' ' ? 0 : word + 1;
-      breakable += c;
-      if (c != ',' || word + indent < kHelpColumns - 24 || line.size() <= kHelpColumns) continue;
-      breakable += ' ';
-      word = 0;
-    }
-    made += wrapped(breakable, indent, kHelpColumns) + "\n";
+    made += wrapped(line, indent, kHelpColumns) + "\n";
   }
   return made;
 }

@@ -329,7 +329,7 @@
       const inner = [
         s('title', {}, tells),
         s('rect', {x: x(cell) - wide / 2, y: y(cell.layer), width: wide, height: tall, rx: 6, style: `fill:color-mix(in srgb, var(--accent) ${level}%, var(--card))`}),
-        text(x(cell), y(cell.layer) + 16, clip(what, 23), {'text-anchor': 'middle', class: level > 45 ? 'inverse' : 'ink'}),
+        text(x(cell), y(cell.layer) + 16, clip(what, 21), {'text-anchor': 'middle', class: level > 45 ? 'inverse' : 'ink'}),
         text(x(cell), y(cell.layer) + 31, `${time(seconds)} · ${percent(shareOf(box))}`, {'text-anchor': 'middle', class: level > 45 ? 'inverse' : null})];
       if (!task) {
         parts.push(s('g', {class: 'box'}, inner));
