@@ -78,6 +78,7 @@ struct StructValue {
   Attributes fields;
 
   // Defined behind Attribute, of which it is a part.
+  StructValue();
   StructValue(std::string kind, Attributes fields);
   StructValue(const StructValue& other);
   StructValue(StructValue&& other) noexcept;
@@ -121,6 +122,7 @@ inline Attribute::Attribute(Attribute&& other) noexcept = default;
 inline Attribute& Attribute::operator=(const Attribute& other) = default;
 inline Attribute& Attribute::operator=(Attribute&& other) noexcept = default;
 inline Attribute::~Attribute() = default;
+inline StructValue::StructValue() = default;
 inline StructValue::StructValue(std::string of_kind, Attributes with_fields)
     : kind(std::move(of_kind)), fields(std::move(with_fields)) {}
 inline StructValue::StructValue(const StructValue& other) = default;
