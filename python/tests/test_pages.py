@@ -12,7 +12,7 @@ import re
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-OPTIONAL = ("torch", "sklearn", "xgboost", "lightgbm")  # what pages import that is not everywhere
+OPTIONAL = ("torch", "jax", "sklearn", "xgboost", "lightgbm")  # what pages import that is not everywhere
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(\n<!-- output -->\n```\n(.*?)^```\n)?", re.M | re.S)
 
 

@@ -10,6 +10,7 @@
 #include "frontend/stablehlo/import.h"
 #include "frontend/stablehlo/read.h"
 #include "pjrt/compile_options.h"
+#include "pjrt/host_calls.h"
 
 namespace fettle::pjrt {
 namespace {
@@ -108,11 +109,10 @@ Result<> check_interface(const ProgramInterface& interface, const Model& model) 
                                            list(model.inputs()), list(model.outputs())));
 }
 
-FettleOptions program_run_options(const FettleHostTeam& team) {
-  FettleOptions options{};
+ProgramRun::ProgramRun(const PJRT_Client& client) : team(shared_team(client.threads)), calls(host_calls()) {
   options.struct_bytes = sizeof options;
   options.host_team = &team;
-  return options;
+  options.host_calls = &calls;
 }
 
 Result<ProgramRef> compile_program(const PJRT_Client& client, std::string_view code, std::string_view options) {
@@ -133,8 +133,7 @@ Result<ProgramRef> compile_program(const PJRT_Client& client, std::string_view c
   FETTLE_TRY(const BuiltModel built, build_model(std::move(planned)));
   FETTLE_TRY(program->compiled, package_model(built));
   program->temporary_bytes = program->compiled->arena_bytes();
-  const FettleHostTeam team = shared_team(client.threads);
-  FETTLE_TRY(program->model, program->compiled->instantiate(program_run_options(team)));
+  FETTLE_TRY(program->model, program->compiled->instantiate(ProgramRun(client).options));
   FETTLE_TRY_VOID(check_interface(program->interface, program->model));
   return program;
 }

@@ -66,7 +66,16 @@ Result<std::string> serialize_program(Program& program);
 /// Errors: E710 of another build or kind of processor, or damaged
 Result<ProgramRef> load_program(const PJRT_Client& client, std::string_view bytes);
 
-FettleOptions program_run_options(const FettleHostTeam& team);
+/// How models run: on the threads and with the functions that all programs share.
+struct ProgramRun {
+  FettleHostTeam team{};
+  FettleHostCalls calls{};
+  FettleOptions options{};  // refers to both
+
+  explicit ProgramRun(const PJRT_Client& client);
+  ProgramRun(const ProgramRun&) = delete;
+  ProgramRun& operator=(const ProgramRun&) = delete;
+};
 
 /// Arguments and results are those of the model, one after the other, but for tokens. E710 they are not
 Result<> check_interface(const ProgramInterface& interface, const Model& model);

@@ -156,8 +156,7 @@ Result<ProgramRef> load_program(const PJRT_Client& client, std::string_view byte
   file.write(library->data(), static_cast<std::streamsize>(library->size()));
   file.close();
   if (!file) return fail(ErrorCode::E702, "the library of a program", folder.library().string());
-  const FettleHostTeam team = shared_team(client.threads);
-  FETTLE_TRY(program->model, Model::load(folder.library(), program_run_options(team)));
+  FETTLE_TRY(program->model, Model::load(folder.library(), ProgramRun(client).options));
   FETTLE_TRY_VOID(check_interface(program->interface, program->model));
   return program;
 }

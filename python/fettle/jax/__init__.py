@@ -3,11 +3,22 @@
 JAX finds `initialize` by the entry point group `jax_plugins`, and calls it before it looks for devices.
 """
 
+import os
 import pathlib
 
 __all__ = ["initialize", "library_path"]
 
-_PRIORITY = 500  # beyond that of JAX's own CPU client
+_PRIORITY = -100  # below that of JAX's own clients: only who asks for it gets it
+
+
+def _options():
+    """FETTLE_JAX_THREADS: of compiled programs; FETTLE_JAX_DATABASE: of tuned schedules."""
+    options = {}
+    if threads := os.environ.get("FETTLE_JAX_THREADS"):
+        options["threads"] = int(threads)
+    if database := os.environ.get("FETTLE_JAX_DATABASE"):
+        options["database"] = database
+    return options
 
 
 def library_path():
@@ -25,4 +36,11 @@ def initialize():
 
     if "fettle" in xla_bridge._backend_factories:
         return
-    xla_bridge.register_plugin("fettle", priority=_PRIORITY, library_path=str(library_path()), options=None)
+    from . import callbacks, host_calls, linear_algebra
+
+    path = library_path()
+    host_calls.connect(path)
+    linear_algebra.register_lowerings()
+    callbacks.register_lowerings()
+    xla_bridge._nonexperimental_plugins.add("fettle")
+    xla_bridge.register_plugin("fettle", priority=_PRIORITY, library_path=str(path), options=_options)
