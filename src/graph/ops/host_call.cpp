@@ -20,7 +20,6 @@ Types host_call_type(const Node& node) {
   const auto bytes = name->constant->elems<uint8_t>();
   if (std::ranges::count(bytes, 0) != 2 || bytes.back() != 0)
     return bad_types(node, "input 0 is not a name and a config with a zero behind each");
-  const std::vector<std::string> dtypes = node.attrs.get_strings("dtypes");
   const AttrValue* listed = node.attrs.find("dtypes");
   const auto* names = listed ? std::get_if<std::vector<std::string>>(listed) : nullptr;
   const std::vector<std::string> dtypes = names ? *names : std::vector<std::string>();
