@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "rt/host_call.h"
 #include "rt/host_strings.h"
 #include "rt/strings.h"
 
@@ -17,7 +16,6 @@ const HostFunction kHostFunctions[] = {
     {"fettle_host_string_unique", fettle_host_string_unique},
     {"fettle_host_regex_match", fettle_host_regex_match},
     {"fettle_host_find", fettle_host_find},
-    {"fettle_host_call", fettle_host_call},
 };
 const int32_t kHostFunctionCount = sizeof kHostFunctions / sizeof *kHostFunctions;
 

@@ -36,11 +36,9 @@ def initialize():
 
     if "fettle" in xla_bridge._backend_factories:
         return
-    from . import callbacks, host_calls, linear_algebra
+    from . import bytecode
 
     path = library_path()
-    host_calls.connect(path)
-    linear_algebra.register_lowerings()
-    callbacks.register_lowerings()
+    bytecode.connect(path)
     xla_bridge._nonexperimental_plugins.add("fettle")
     xla_bridge.register_plugin("fettle", priority=_PRIORITY, library_path=str(path), options=_options)
