@@ -171,7 +171,7 @@ class Cache(unittest.TestCase):
                     for _ in range(2)]  # fmt: skip
         for run in runs:
             self.assertEqual(run.stdout.strip(), "20.0", run.stderr[-2000:])
-        self.assertIn("cache hit for", runs[1].stderr)
+        self.assertIn("compilation cache hit for", runs[1].stderr)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,24 @@ def library_path():
     raise ImportError(f"this build of Fettle has no plug-in for JAX: fettle_pjrt.so is missing in {package}")
 
 
+class _Known:
+    """A client of a platform whose programs JAX knows to be kept."""
+
+    platform = "cpu"
+    supports_executable_serialization = True
+
+
+def _join():
+    """Puts the platform in lists of JAX's own: what donates, what is kept in the cache, what is no experiment."""
+    from jax._src import compilation_cache, xla_bridge
+    from jax._src.interpreters import mlir
+
+    xla_bridge._nonexperimental_plugins.add("fettle")
+    mlir._platforms_with_donation.append("fettle")
+    asked = compilation_cache.is_cache_used
+    compilation_cache.is_cache_used = lambda client: asked(_Known if client.platform == "fettle" else client)
+
+
 def initialize():
     """Makes the platform `fettle` known to JAX."""
     from jax._src import xla_bridge
@@ -40,5 +58,5 @@ def initialize():
 
     path = library_path()
     bytecode.connect(path)
-    xla_bridge._nonexperimental_plugins.add("fettle")
+    _join()
     xla_bridge.register_plugin("fettle", priority=_PRIORITY, library_path=str(path), options=_options)
