@@ -101,6 +101,15 @@ TEST(Op, TypesWithoutAMeaning) {
   EXPECT_GT(refused, 0);
 }
 
+// An axis is asked for wherever one of the parameters is a list.
+TEST(Op, ZeroPointsOfANumberThatIsQuantized) {
+  GraphMaker m;
+  const std::vector<Value*> inputs{m.graph.add_input("x", {kU8, {}}), m.graph.add_input("scale", {kF32, {1}}),
+                                   m.graph.add_input("zero", {kU8, {2}})};
+  m.graph.add_output("y", m.graph.add_node(find_op("DequantizeLinear"), "y", inputs)->output());
+  EXPECT_FALSE(passes::infer_shapes(m.graph, {}));
+}
+
 // What an operator reads of the end of a shape that has none, only sanitizers would tell: so it must be refused.
 TEST(Op, NumbersWhereDimsAreNeeded) {
   for (const auto& [name, dtype] : std::vector<std::pair<std::string, DType>>{
