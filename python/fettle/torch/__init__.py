@@ -6,7 +6,7 @@ import functools
 import torch
 from torch._dynamo.backends.common import aot_autograd
 
-from . import operators_elementwise, operators_index, operators_linear, operators_reduce, operators_shape  # noqa: F401
+from . import operators_complex, operators_elementwise, operators_index, operators_linear, operators_reduce, operators_shape, operators_special  # noqa: F401
 from .compiled import compiled, statistics
 from .fx import Unsupported, known
 

@@ -36,14 +36,18 @@ DTYPES = {
     torch.bool: "bool",
 }
 
+# Complex ones, and the type of their parts.
+PARTS = {torch.complex64: torch.float32, torch.complex128: torch.float64, torch.complex32: torch.float16}
+
 _operators = {}  # OpOverload → its function, and the arguments that this takes
+_complex_operators = {}  # the same, where an operand or a result is complex
 
 
 class Unsupported(Exception):
     """The reason why an operator is left to torch."""
 
 
-def translates(*names):
+def translates(*names, table=_operators):
     """The function below stands for these operators: "add.Tensor" of aten, or "prims::erfc.default"."""
 
     def register(function):
@@ -53,14 +57,22 @@ def translates(*names):
             overloads = getattr(getattr(torch.ops, space or "aten"), packet, None)
             found = getattr(overloads, overload or "default", None) if overloads is not None else None
             if found is not None:  # torch of another version may lack it
-                _operators[found] = (function, inspect.signature(function))
+                table[found] = (function, inspect.signature(function))
         return function
 
     return register
 
 
+def translates_complex(*names):
+    return translates(*names, table=_complex_operators)
+
+
+def translation(overload):
+    return _operators[overload][0]
+
+
 def known():
-    return set(_operators)
+    return set(_operators) | set(_complex_operators)
 
 
 class Tensor:
@@ -74,6 +86,25 @@ class Tensor:
     dtype = property(lambda self: self.fake.dtype)
     shape = property(lambda self: tuple(self.fake.shape))
     rank = property(lambda self: self.fake.dim())
+
+
+class Complex(Tensor):
+    """A tensor of complex numbers: their real and imaginary parts are values of their own."""
+
+    __slots__ = ("imaginary", "real")
+
+    def __init__(self, real, imaginary, fake):
+        self.real, self.imaginary, self.fake = real, imaginary, fake
+
+    @property
+    def value(self):
+        raise Unsupported("complex numbers")
+
+
+def is_complex(value):
+    if isinstance(value, (list, tuple)):
+        return any(map(is_complex, value))
+    return isinstance(value, (Complex, complex)) or (isinstance(value, torch.Tensor) and value.is_complex())
 
 
 def numpy_dtype(dtype):
@@ -247,6 +278,9 @@ class Builder:
         self.check(g.Or(g.Less(value, begin), g.GreaterOrEqual(value, end)), functools.partial(IndexError, text))
         return value
 
+    def parts_of_pairs(self, value, axis):
+        return [self.graph.Gather(value, self.constant(i, torch.int64), axis=axis) for i in (0, 1)]
+
     def zeros(self, shape, dtype, fill=0):
         return self.graph.Expand(self.constant(fill, dtype), self.dims(shape))
 
@@ -258,8 +292,8 @@ class Builder:
 class Input:
     """An input of the compiled model: the FX graph's of this number; a number itself where `is_number`."""
 
-    def __init__(self, index, is_number):
-        self.index, self.is_number = index, is_number
+    def __init__(self, index, is_number, is_complex=False):
+        self.index, self.is_number, self.is_complex = index, is_number, is_complex
 
 
 class Walk:
@@ -303,10 +337,14 @@ class Walk:
             return
         self._values[node] = self._input(f"x{index}", fake)
         if self._values[node]:
-            self.inputs.append(Input(index, False))
+            self.inputs.append(Input(index, False, fake.is_complex()))
 
     def _constant(self, tensor, fake):
         self._check(fake)
+        if tensor.is_complex():
+            with unset_fake_temporarily():
+                parts = torch.view_as_real(tensor.detach().resolve_conj()).unbind(-1)
+            return Complex(*(self.graph.constant(array_of(part)) for part in parts), fake)
         return Tensor(self.graph.constant(array_of(tensor)), fake)
 
     def _check(self, fake):
@@ -314,7 +352,7 @@ class Walk:
             raise Unsupported(f"a tensor whose layout is {fake.layout}")
         if fake.device.type != "cpu":
             raise Unsupported(f"a tensor on {fake.device}")
-        numpy_dtype(fake.dtype)
+        numpy_dtype(PARTS.get(fake.dtype, fake.dtype))
 
     def _input(self, name, fake):
         """None where no model can take it: what needs it is refused."""
@@ -330,11 +368,12 @@ class Walk:
             expr = extent.node.expr
             shape.append(str(expr) if expr.is_Symbol else f"{name}_{axis}")
             self._open(shape[-1], extent)
-        value = self.graph.input(name, DTYPES[fake.dtype], shape)
+        pair = [2] if fake.is_complex() else []
+        value = self.graph.input(name, DTYPES[PARTS.get(fake.dtype, fake.dtype)], shape + pair)
         for axis, extent in enumerate(fake.shape):
             if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
                 self.builder.size_in(extent.node.expr, value, axis)
-        return Tensor(value, fake)
+        return Complex(*self.builder.parts_of_pairs(value, fake.dim()), fake) if pair else Tensor(value, fake)
 
     def _open(self, name, extent):
         """Kernels are made for the size that was seen."""
@@ -394,14 +433,17 @@ class Walk:
             return value
         if is_number(fake):
             return fake  # what sizes make; its expression says how
-        if node.target not in _operators:
+        if node.target not in _operators and node.target not in _complex_operators:
             raise Unsupported("not known to Fettle")
-        function, signature = _operators[node.target]
         for part in fake if isinstance(fake, (list, tuple)) else [fake]:
             if isinstance(part, torch.Tensor):
                 self._check(part)
         args = torch.fx.map_arg(node.args, self._argument)
         kwargs = torch.fx.map_arg(node.kwargs, self._argument)
+        table = _complex_operators if is_complex([fake, args, list(kwargs.values())]) else _operators
+        if node.target not in table:
+            raise Unsupported("complex numbers" if table is _complex_operators else "not known to Fettle")
+        function, signature = table[node.target]
         self.builder.out, self.builder.node = fake, node
         try:
             signature.bind(self.builder, *args, **kwargs)
@@ -421,6 +463,8 @@ class Walk:
 
     @staticmethod
     def _wrapped(value, fake):
+        if isinstance(value, tuple):
+            return Complex(*value, fake)
         return None if value is None else Tensor(value, fake)
 
     # --- outputs
@@ -441,8 +485,14 @@ class Walk:
                 self.results.append(value)
                 continue
             order = _memory_order(value.fake)
-            made = value.value if order is None else self.graph.Transpose(value.value, perm=order)
-            self.graph.output(f"y{len(self.results)}", self.graph.Identity(made))
+            parts = [value.real, value.imaginary] if isinstance(value, Complex) else [value.value]
+            parts = [part if order is None else self.graph.Transpose(part, perm=order) for part in parts]
+            if len(parts) == 2:  # pairs
+                parts = [self.graph.Unsqueeze(part, self.builder.integers([value.rank])) for part in parts]
+                made = self.graph.Concat(*parts, axis=value.rank)
+            else:
+                made = self.graph.Identity(*parts)
+            self.graph.output(f"y{len(self.results)}", made)
             self.outputs.append(len(self.results))
             self.orders.append(order)
             self.results.append(value.fake)
