@@ -73,6 +73,13 @@ class _Size:
         return text
 
 
+    def tells(self, fakes):
+        """Whether arguments tell all extents of these tensors."""
+        symbols = {symbol for fake in fakes for extent in fake.shape if isinstance(extent, torch.SymInt)
+                   for symbol in expression(extent).free_symbols}  # fmt: skip
+        return symbols <= self._sources.keys()
+
+
 def _replaced(text, name, source):
     return re.sub(rf"\b{re.escape(name)}\b", lambda _: f"({source})", text)
 
@@ -151,6 +158,18 @@ def _taken(given):
     return f"a[{given.index}].detach()"
 
 
+def _view(size, fake, kind, index, base, results):
+    """Of an argument, or of a result. Where that begins in its memory is known when it is there."""
+    tensor = f"a[{index}]" if kind == "a" else results[index]
+    extents, strides = ([size.source(value) for value in values] for values in (fake.shape, fake.stride()))
+    offset = size.source(fake.storage_offset() - base.storage_offset())
+    return f"view_of({tensor}, [{', '.join(extents)}], [{', '.join(strides)}], {offset})"
+
+
+def _view_of(tensor, extents, strides, offset):
+    return tensor.as_strided(extents, strides, tensor.storage_offset() + offset)
+
+
 class _Call:
     """A compiled model, and how torch's tensors go in and out."""
 
@@ -166,12 +185,12 @@ class _Call:
             self._check(fakes, walk.orders)
             statistics.compiles()
         # Arguments → what the model takes, memory for what it makes, and the results, as one function.
-        scope = {"torch": torch, "model": self._model, "tensor_of": tensor_of}
+        scope = {"torch": torch, "model": self._model, "tensor_of": tensor_of, "view_of": _view_of}
         taken = ", ".join(map(_taken, walk.inputs))
         lines, names = ["def call(a):"], [f"y{i}" for i in range(len(fakes))]
         scope["errors"], outs = walk.errors, names + ["check"] * bool(walk.errors)
-        if fakes and any(t.is_number for t in walk.inputs):
-            # Sizes that are given as numbers are known when the model runs, and so is the memory.
+        if fakes and (any(t.is_number for t in walk.inputs) or not size.tells(fakes)):
+            # Sizes that are given as numbers, or that data tell, are known when the model runs, and so is the memory.
             lines.append(f"  {', '.join(outs)}{',' if len(outs) > 1 else ''} = model({taken})")
             lines += [f"  {name} = tensor_of({name})" for name in names]
         elif fakes:
@@ -187,11 +206,13 @@ class _Call:
         backs = [order and [order.index(axis) for axis in range(len(order))] for order in walk.orders]
         made = [f"torch.view_as_complex({name})" if fake.is_complex() else name for name, fake in zip(names, fakes)]
         made = [f"{name}.permute({back})" if back else name for name, back in zip(made, backs)]
-        results = iter(made)
+        results = dict(zip(walk.outputs, made))
         parts = []
         for i, result in enumerate(walk.results):
-            if isinstance(result, torch.Tensor):
-                parts.append(next(results))
+            if i in walk.views:
+                parts.append(_view(size, result, *walk.views[i], results))
+            elif isinstance(result, torch.Tensor):
+                parts.append(results[i])
             elif isinstance(result, torch.SymInt):
                 parts.append(size.source(result))
             elif result is None or is_number(result) and not isinstance(result, (torch.SymFloat, torch.SymBool)):

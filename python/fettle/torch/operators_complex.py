@@ -6,6 +6,7 @@ import numpy
 import torch
 
 from .fx import DTYPES, PARTS, Complex, Kind, Tensor, Unsupported, axis_of, is_complex, is_number, translates, translates_complex, translation
+from .operators_linear import along
 
 _MOST_POINTS = 1024  # of a Fourier transform by tables
 
@@ -35,7 +36,7 @@ alias detach lift_fresh_copy lift_fresh prims::clone.default resolve_conj resolv
 transpose.int slice.Tensor select.int narrow split_with_sizes split_with_sizes_copy split.Tensor unbind.int cat stack flip repeat
 constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d diagonal diagonal_copy
 roll tril triu index_select gather index.Tensor _unsafe_index.Tensor index_copy slice_scatter select_scatter diagonal_scatter scatter.src
-scatter_add index_add sum sum.dim_IntList mean mean.dim cumsum neg zeros zeros_like new_zeros empty.memory_format new_empty empty_like
+scatter_add index_add sum sum.dim_IntList mean mean.dim cumsum neg _neg_view zeros zeros_like new_zeros empty.memory_format new_empty empty_like
 empty_strided new_empty_strided""".split()  # fmt: skip
 
 
@@ -282,17 +283,6 @@ def matmul(b, x, y):
 # --- Fourier's transforms: products with tables of cosines and sines
 
 
-def _along(b, value, axis, rank, table, dtype):
-    """A product with a table [points, results] along an axis."""
-    g = b.graph
-    swap = list(range(rank))
-    swap[axis], swap[-1] = swap[-1], swap[axis]
-    last = axis == rank - 1
-    value = value if last else g.Transpose(value, perm=swap)
-    value = g.MatMul(value, g.Cast(g.constant(table), to=DTYPES[dtype]))
-    return value if last else g.Transpose(value, perm=swap)
-
-
 def _points(shape, axis):
     points = shape[axis]
     if not isinstance(points, int):
@@ -322,8 +312,8 @@ def _turned(b, parts, axis, rank, points, sign, scale, dtype):
     g, angles = b.graph, _angles(points, points)
     cosines, sines = numpy.cos(angles) * scale, numpy.sin(angles) * (sign * scale)
     (real, imaginary) = parts
-    a, c = (_along(b, part, axis, rank, cosines, dtype) for part in parts)
-    d, e = _along(b, imaginary, axis, rank, sines, dtype), _along(b, real, axis, rank, sines, dtype)
+    a, c = (along(b, part, axis, rank, cosines, dtype) for part in parts)
+    d, e = along(b, imaginary, axis, rank, sines, dtype), along(b, real, axis, rank, sines, dtype)
     return g.Sub(a, d), g.Add(c, e)
 
 
@@ -349,7 +339,7 @@ def fft_r2c(b, x, dim, normalization, onesided):
     last, points = axes[-1], counts[-1]
     angles = _angles(points, points // 2 + 1 if onesided else points)
     scale = _scale(normalization, counts)
-    parts = tuple(_along(b, x.value, last, x.rank, table * scale, dtype) for table in (numpy.cos(angles), -numpy.sin(angles)))
+    parts = tuple(along(b, x.value, last, x.rank, table * scale, dtype) for table in (numpy.cos(angles), -numpy.sin(angles)))
     for axis, count in zip(axes[:-1], counts):
         parts = _turned(b, parts, axis, x.rank, count, -1, 1.0, dtype)
     return parts
@@ -373,6 +363,6 @@ def fft_c2r(b, x, dim, normalization, last_dim_size):
     twice[0] /= 2
     if points % 2 == 0:
         twice[-1] /= 2
-    real, imaginary = (_along(b, part, axes[-1], x.rank, table * twice, dtype)
+    real, imaginary = (along(b, part, axes[-1], x.rank, table * twice, dtype)
                        for part, table in zip(parts, (numpy.cos(angles), numpy.sin(angles))))  # fmt: skip
     return b.graph.Sub(real, imaginary)
