@@ -72,7 +72,8 @@ TEST(OpTraits, PointwiseOperatorsReadInPlace) {
       }
     }
   EXPECT_EQ(others, (std::set<std::string_view>{"BatchNormalization", "CastLike", "CausalMask", "DequantizeLinear",
-                                                "Dropout", "OneHot", "QuantizeLinear", "SameTypeAs"}));
+                                                "Dropout", "OneHot", "QuantizeLinear", "SameTypeAs",
+                                                "fettle.MapProgram"}));
 }
 
 // Types that an operator does not compute with are told, by its rule or by its program.
