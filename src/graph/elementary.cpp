@@ -26,9 +26,7 @@ Expr area_sine(const Expr& x) {
   return select(lt(x, number(0, x)), number(0, x) - y, y);
 }
 Expr area_cosine(const Expr& x) { return named("log", x + named("sqrt", x * x - number(1, x))); }
-Expr area_tangent(const Expr& x) {
-  return named("log", (number(1, x) + x) / (number(1, x) - x)) * number(0.5, x);
-}
+Expr area_tangent(const Expr& x) { return named("log", (number(1, x) + x) / (number(1, x) - x)) * number(0.5, x); }
 
 // Cephes' atan (Moshier 1989): a rational function of what is near zero, after a turn by an eighth or a quarter.
 Expr arc_tangent(const Expr& x) {
@@ -46,9 +44,7 @@ Expr arc_tangent(const Expr& x) {
   const Expr value = turn + (small * (z * p / q) + small);
   return select(lt(x, number(0, x)), number(0, x) - value, value);
 }
-Expr arc_sine(const Expr& x) {
-  return arc_tangent(x / named("sqrt", (number(1, x) - x) * (number(1, x) + x)));
-}
+Expr arc_sine(const Expr& x) { return arc_tangent(x / named("sqrt", (number(1, x) - x) * (number(1, x) + x))); }
 Expr arc_cosine(const Expr& x) {
   // 2 atan(√((1 - x) / (1 + x))): exact at both ends.
   return number(2, x) * arc_tangent(named("sqrt", (number(1, x) - x) / (number(1, x) + x)));

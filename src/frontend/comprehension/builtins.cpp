@@ -22,8 +22,8 @@ Expr same(const Args& a) {
   return math(Name, {a[0]});
 }
 // Text as a template's argument.
-#define FETTLE_SAME(name)                \
-  constexpr char name##_text[] = #name;  \
+#define FETTLE_SAME(name)               \
+  constexpr char name##_text[] = #name; \
   constexpr auto name##_of = same<name##_text>;
 FETTLE_SAME(exp)
 FETTLE_SAME(log)
@@ -64,8 +64,8 @@ Expr with_sign(const Expr& size, const Expr& sign) {
 Expr norm(const Args& a) {
   Expr largest = math("abs", {a[0]});
   for (size_t k = 1; k < a.size(); ++k) largest = max(largest, math("abs", {a[k]}));
-  const Expr scale = select(logical_or(eq(largest, number(0, largest)), eq(largest, infinity(largest))),
-                            number(1, largest), largest);
+  const Expr scale =
+      select(logical_or(eq(largest, number(0, largest)), eq(largest, infinity(largest))), number(1, largest), largest);
   Expr sum;
   for (const Expr& x : a) {
     const Expr part = x / scale;

@@ -30,7 +30,9 @@ ops::Reduce reduction_of(Assignment assignment) {
 // A product of elements, none of them computed with before.
 bool is_product(const ExprTree& tree) {
   if (tree.kind == ExprKind::kBinary && tree.text == "*") {
-    const auto is_factor = [](const ExprTree& arg) { return arg.kind == ExprKind::kApply || is_product(arg); };
+    const auto is_factor = [](const ExprTree& arg) {
+      return arg.kind == ExprKind::kApply || arg.kind == ExprKind::kName || is_product(arg);
+    };
     return is_factor(tree.args[0]) && is_factor(tree.args[1]);
   }
   return false;
@@ -189,9 +191,8 @@ const te::Tensor& Reads::tensor(const std::string& name) {
 }
 
 ExpressionReader::ReadFn Reads::element() {
-  return [this](const std::string& name, std::vector<Expr> indices, DType) {
-    return tensor(name).at(std::move(indices));
-  };
+  return
+      [this](const std::string& name, std::vector<Expr> indices, DType) { return tensor(name).at(std::move(indices)); };
 }
 
 Result<Compiled> Reads::finish(Compiled compiled, const std::string& name, const std::vector<te::Tensor>& made,

@@ -77,8 +77,7 @@ TEST(Comprehension, AccumulatesInWhatWasThere) {
     for (int k = 0; k < 6; ++k) after(i) += a(i, k);
   // A tensor that no statement defined is an input, too.
   expect_makes("def f(float(N,M) A) -> (S) { S(i) += A(i, k) }", {{"A", a}, {"S", before}}, {{"S", after}});
-  expect_makes("def f(float(N,M) A, float(N) S) -> (S) { S(i) += A(i, k) }", {{"A", a}, {"S", before}},
-               {{"S", after}});
+  expect_makes("def f(float(N,M) A, float(N) S) -> (S) { S(i) += A(i, k) }", {{"A", a}, {"S", before}}, {{"S", after}});
   // Of a part: the rest stays.
   Table part = before;
   for (int i = 1; i < 3; ++i) part(i) = a(i, 0) * 2;
@@ -105,16 +104,17 @@ TEST(Comprehension, IndicesOfDataStayInside) {
 TEST(Comprehension, ConditionsGuardWhatTheyRead) {
   Table i = some({4}), o({6});
   for (int k = 0; k < 6; ++k) o(k) = k >= 1 && k < 5 ? i(k - 1) : 0;
-  expect_makes("def f(float(N) I) -> (O) { O(i) = (i >= 1 && i < N + 1) ? I(i - 1) : 0 where i in 0:N+2 }",
-               {{"I", i}}, {{"O", o}});
+  expect_makes("def f(float(N) I) -> (O) { O(i) = (i >= 1 && i < N + 1) ? I(i - 1) : 0 where i in 0:N+2 }", {{"I", i}},
+               {{"O", o}});
 }
 
 TEST(Comprehension, ScalarsLetsAndExistence) {
   Table a = some({3}), s = some({}), o({3}), fill({3});
   for (int i = 0; i < 3; ++i) o(i) = 2 * (a(i) + s()), fill(i) = s();
-  expect_makes("def f(float(N) A, float s) -> (O, F) { O(i) = 2 * foo where foo = A(i) + s  F(i) = s where exists A(i) }",
-               {{"A", a}, {"s", s}}, {{"O", o}, {"F", fill}});
-  Table twelve({});
+  expect_makes(
+      "def f(float(N) A, float s) -> (O, F) { O(i) = 2 * foo where foo = A(i) + s  F(i) = s where exists A(i) }",
+      {{"A", a}, {"s", s}}, {{"O", o}, {"F", fill}});
+  Table twelve;
   twelve() = 12;
   twelve.dtype = kI32;
   expect_makes("def f(float(N) A) -> (o) { o = 4 * A.0 }", {{"A", a}}, {{"o", twelve}});
@@ -158,19 +158,35 @@ TEST(Comprehension, CallsOfFunctions) {
 TEST(Comprehension, Builtins) {
   Table x({4}), want({4});
   const double xs[] = {0.25, -0.5, 3, -20};
-  for (const auto& [name, function] : std::vector<std::pair<std::string, double (*)(double)>>{
-           {"exp", std::exp}, {"tanh", std::tanh}, {"cbrt", std::cbrt}, {"expm1", std::expm1}, {"round", std::round},
-           {"fabs", std::fabs}, {"asinh", std::asinh}, {"atan", std::atan}, {"exp2", std::exp2}, {"erf", std::erf},
-           {"trunc", std::trunc}, {"floor", std::floor}, {"ceil", std::ceil}, {"cosh", std::cosh}}) {
+  for (const auto& [name, function] : std::vector<std::pair<std::string, double (*)(double)>>{{"exp", std::exp},
+                                                                                              {"tanh", std::tanh},
+                                                                                              {"cbrt", std::cbrt},
+                                                                                              {"expm1", std::expm1},
+                                                                                              {"round", std::round},
+                                                                                              {"fabs", std::fabs},
+                                                                                              {"asinh", std::asinh},
+                                                                                              {"atan", std::atan},
+                                                                                              {"exp2", std::exp2},
+                                                                                              {"erf", std::erf},
+                                                                                              {"trunc", std::trunc},
+                                                                                              {"floor", std::floor},
+                                                                                              {"ceil", std::ceil},
+                                                                                              {"cosh", std::cosh}}) {
     SCOPED_TRACE(name);
     for (int i = 0; i < 4; ++i) x(i) = xs[i], want(i) = function(xs[i]);
     expect_makes("def f(float(N) X) -> (Y) { Y(i) = " + name + "(X(i)) }", {{"X", x}}, {{"Y", want}}, 1e-5);
   }
   Table y({4});
   const double ys[] = {-1, 2, 0.5, -3};
-  for (const auto& [name, function] : std::vector<std::pair<std::string, double (*)(double, double)>>{
-           {"atan2", std::atan2}, {"hypot", std::hypot}, {"fmod", std::fmod}, {"remainder", std::remainder},
-           {"fmax", std::fmax}, {"fmin", std::fmin}, {"copysign", std::copysign}, {"fdim", std::fdim}}) {
+  for (const auto& [name, function] :
+       std::vector<std::pair<std::string, double (*)(double, double)>>{{"atan2", std::atan2},
+                                                                       {"hypot", std::hypot},
+                                                                       {"fmod", std::fmod},
+                                                                       {"remainder", std::remainder},
+                                                                       {"fmax", std::fmax},
+                                                                       {"fmin", std::fmin},
+                                                                       {"copysign", std::copysign},
+                                                                       {"fdim", std::fdim}}) {
     SCOPED_TRACE(name);
     for (int i = 0; i < 4; ++i) y(i) = ys[i], want(i) = function(xs[i], ys[i]);
     expect_makes("def f(float(N) X, float(N) Y) -> (Z) { Z(i) = " + name + "(X(i), Y(i)) }", {{"X", x}, {"Y", y}},
@@ -280,7 +296,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, ComprehensionErrors,
     testing::Values(
         Refused{"def f{} {}", kText, "1:6", "\"{\" stands where \"(\" should"},
-        Refused{"", kText, "1:1", "the text ends stands where a function (def name(…) -> (…) { … }) should"},
+        Refused{"", kText, "1:1", "the text ends where a function (def name(…) -> (…) { … }) should stand"},
         Refused{"def f(float(N) a) -> (b) { b(i) =+ a(i) }", kText, "1:34", "\"+\" stands where an expression should"},
         Refused{"def f(float(N) a) -> (b) { b(i) = $ }", kText, "1:35", "nothing begins with '$'"},
         Refused{"def f(float(N) a) -> (b) { b(i) = 1x }", kText, "1:35", "\"1x\" is no number"},

@@ -44,7 +44,9 @@ Form product_form(const Value& a, const Value& b) {
 }
 
 // By what is at least 1.
-bool is_divisor(const Value& b) { return affine_of(b) && affine_of(b)->is_constant() && affine_of(b)->constant.min() >= 1; }
+bool is_divisor(const Value& b) {
+  return affine_of(b) && affine_of(b)->is_constant() && affine_of(b)->constant.min() >= 1;
+}
 
 // Rounds down. A quotient by 0 is 0, and a remainder is the dividend.
 Expr quotient(const Expr& a, const Expr& b) {
@@ -117,7 +119,8 @@ bool fits(const Value& value, DType dtype) {
     const int64_t number = affine_of(value)->constant.value();
     const int bits = dtype.bits - (dtype.code == TypeCode::kInt ? 1 : 0);
     const bool is_small = bits >= 63 || number < (int64_t{1} << bits);
-    return is_small && (number >= 0 || (dtype.code == TypeCode::kInt && (bits >= 63 || number >= -(int64_t{1} << bits))));
+    return is_small &&
+           (number >= 0 || (dtype.code == TypeCode::kInt && (bits >= 63 || number >= -(int64_t{1} << bits))));
   }
   return value.dtype == dtype || common_type(value.dtype, dtype) == dtype;
 }
@@ -157,7 +160,8 @@ Result<Affine> ExpressionReader::read_bound(const ExprTree& tree) {
   FETTLE_TRY(const Value value, read(tree));
   if (accesses_.size() != before || next_access_ != next)
     return wrong(tree.place, "a bound is made of sizes and numbers: no tensor can be read in it");
-  if (!value.index) return wrong(tree.place, fmt::format("a bound is an integer, and this is {}", type_name(value.dtype)));
+  if (!value.index)
+    return wrong(tree.place, fmt::format("a bound is an integer, and this is {}", type_name(value.dtype)));
   if (const Affine* affine = affine_of(value)) return *affine;
   // Of sizes alone, other operations are known, too.
   const Ranges none;
@@ -229,14 +233,14 @@ Result<Value> ExpressionReader::access(const ExprTree& tree, const TensorInfo& t
   for (size_t d = 0; d < tree.args.size(); ++d) {
     FETTLE_TRY(const Value index, read(tree.args[d]));
     if (!index.dtype.is_int())
-      return wrong(tree.args[d].place,
-                   fmt::format("an index is an integer, and this is {}", type_name(index.dtype)));
+      return wrong(tree.args[d].place, fmt::format("an index is an integer, and this is {}", type_name(index.dtype)));
     const Dim& base = tensor.base[d];
     indices.push_back((index.index ? index.expr : cast(kI64, index.expr)) - size_expr(base));
-    made.indices.push_back(!index.index        ? of_data()
-                           : affine_of(index)  ? affine_form(*affine_of(index) - Affine{base})
-                           : base == Dim(0)    ? index.index
-                                               : combined(IndexForm::Kind::kSum, index, of_index(Expr(0), affine_form({0 - base}))));
+    made.indices.push_back(!index.index       ? of_data()
+                           : affine_of(index) ? affine_form(*affine_of(index) - Affine{base})
+                           : base == Dim(0)
+                               ? index.index
+                               : combined(IndexForm::Kind::kSum, index, of_index(Expr(0), affine_form({0 - base}))));
     const auto& form = *made.indices.back();
     made.is_plain = made.is_plain && form.kind == IndexForm::Kind::kAffine &&
                     (form.affine.is_constant() || (form.affine.terms.size() == 1 && form.affine.constant == Dim(0) &&
@@ -262,7 +266,8 @@ Result<Value> ExpressionReader::apply(const ExprTree& tree) {
     return wrong(tree.place, fmt::format("there is no tensor and no function {}", tree.text));
   const size_t n_args = builtin ? builtin->n_args : 2;
   if (tree.args.size() != n_args)
-    return wrong(tree.place, fmt::format("{} takes {} arguments, and {} are given", tree.text, n_args, tree.args.size()));
+    return wrong(tree.place,
+                 fmt::format("{} takes {} arguments, and {} are given", tree.text, n_args, tree.args.size()));
   std::vector<Value> args;
   for (const ExprTree& arg : tree.args) {
     FETTLE_TRY(args.emplace_back(), read(arg));
@@ -275,7 +280,8 @@ Result<Value> ExpressionReader::apply(const ExprTree& tree) {
     const Operands both = operands(args[0], args[1]);
     return Value{fettle::binary(op, both.a, both.b), both.dtype, both.is_literal};
   }
-  if (!builtin->make) return fail(ErrorCode::E603, fmt::format("{} is not supported", tree.text), to_string(tree.place));
+  if (!builtin->make)
+    return fail(ErrorCode::E603, fmt::format("{} is not supported", tree.text), to_string(tree.place));
   // As CUDA's: of floats, single precision at least.
   DType dtype = kF32;
   bool is_literal = true, is_half = true;

@@ -67,8 +67,7 @@ class FunctionBuilder {
           continue;
         }
         FETTLE_TRY(const Dim wanted, size_of(extent));
-        FETTLE_TRY_VOID(
-            require_equal(given.extents[d], wanted, place, fmt::format("dim {} of {}", d, param.name)));
+        FETTLE_TRY_VOID(require_equal(given.extents[d], wanted, place, fmt::format("dim {} of {}", d, param.name)));
       }
       FETTLE_TRY_VOID(declare(param, given.extents, arguments[i].value));
     }
@@ -132,9 +131,8 @@ class FunctionBuilder {
     if (result.type) {
       const TensorInfo& info = found->second;
       if (info.dtype != result.type->dtype || info.extents.size() != result.type->extents.size())
-        return wrong(result.place,
-                     fmt::format("{} is {} of {} dims, which is not what its type says", result.name,
-                                 type_name(info.dtype), info.extents.size()));
+        return wrong(result.place, fmt::format("{} is {} of {} dims, which is not what its type says", result.name,
+                                               type_name(info.dtype), info.extents.size()));
       for (size_t d = 0; d < info.extents.size(); ++d) {
         const ExprTree& extent = result.type->extents[d];
         if (extent.kind == ExprKind::kName && !scope_.sizes.contains(extent.text)) {
@@ -215,8 +213,7 @@ class FunctionBuilder {
       info.base.push_back(range.begin.constant);
       info.extents.push_back(range.end.constant - range.begin.constant);
     }
-    if (depth_ > 0)
-      return wrong(tree.place, fmt::format("{} is added to, and no statement defines it", tree.name));
+    if (depth_ > 0) return wrong(tree.place, fmt::format("{} is added to, and no statement defines it", tree.name));
     values_[tree.name] = graph_.add_input(tree.name, {info.dtype, info.extents});
     scope_.tensors.emplace(tree.name, std::move(info));
     return {};

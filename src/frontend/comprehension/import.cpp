@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/hash.h"
 #include "frontend/comprehension/function.h"
 #include "frontend/comprehension/lexer.h"
 #include "frontend/comprehension/parser.h"
@@ -10,14 +11,15 @@
 namespace fettle {
 namespace {
 
-using comprehension::FunctionTree;
 using comprehension::Functions;
+using comprehension::FunctionTree;
 
 Result<Functions> by_name(const std::vector<FunctionTree>& trees) {
   Functions functions;
   for (const FunctionTree& tree : trees)
     if (!functions.emplace(tree.name, &tree).second)
-      return fail(ErrorCode::E612, fmt::format("there are two functions {}", tree.name), comprehension::to_string(tree.place));
+      return fail(ErrorCode::E612, fmt::format("there are two functions {}", tree.name),
+                  comprehension::to_string(tree.place));
   return functions;
 }
 
@@ -56,13 +58,23 @@ Result<Graph> import_comprehension(std::string_view text, std::string_view name,
   return graph;
 }
 
-std::vector<Diagnostic> check_comprehensions(std::string_view text) {
+Result<ImportedModel> comprehension_model(std::string_view text, std::string_view name, const Limits& limits) {
+  FETTLE_TRY(Graph graph, import_comprehension(text, name, {}, limits));
+  ImportedModel model;
+  model.label = graph.name();
+  model.digest = digest_bytes(fmt::format("comprehension {}\n{}", graph.name(), text));
+  model.graph = std::make_shared<const Graph>(std::move(graph));
+  return model;
+}
+
+std::vector<Diagnostic> check_comprehensions(std::string_view text, const Limits& limits) {
   std::vector<Diagnostic> problems;
   const auto trees = comprehension::parse(text);
   const auto functions = trees ? by_name(*trees) : tl::unexpected<Diagnostic>(trees.error());
   if (!functions) return {functions.error()};
   for (const FunctionTree& tree : *trees)
-    if (auto graph = comprehension::function_graph(*functions, tree, {}); !graph) problems.push_back(std::move(graph).error());
+    if (auto graph = comprehension::function_graph(*functions, tree, limits); !graph)
+      problems.push_back(std::move(graph).error());
   return problems;
 }
 

@@ -21,7 +21,10 @@ Result<std::vector<std::string>> comprehension_names(std::string_view text);
 Result<Graph> import_comprehension(std::string_view text, std::string_view name = {}, const std::string& label = "",
                                    const Limits& limits = {});
 
+/// The same as a model, called like the function.
+Result<ImportedModel> comprehension_model(std::string_view text, std::string_view name = {}, const Limits& limits = {});
+
 /// What is wrong with a text: the first problem of each function. `where` is "line:column".
-std::vector<Diagnostic> check_comprehensions(std::string_view text);
+std::vector<Diagnostic> check_comprehensions(std::string_view text, const Limits& limits = {});
 
 }  // namespace fettle

@@ -13,9 +13,10 @@ bool begins_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z
 bool is_in_name(char c) { return begins_name(c) || is_digit(c); }
 
 // The longest come first.
-constexpr std::array<std::string_view, 36> kSymbols = {
-    "min=!", "max=!", "min=", "max=", "+=!", "*=!", "+=", "*=", "->", "==", "!=", "<=", ">=", "&&", "||", "{", "}", "(",
-    ")",     "[",     "]",    ",",    ":",   "?",   "=",  "+",  "-",  "*",  "/",  "%",  "<",  ">",  "!",  ".", ";", "^"};
+constexpr std::array<std::string_view, 36> kSymbols = {"min=!", "max=!", "min=", "max=", "+=!", "*=!", "+=", "*=", "->",
+                                                       "==",    "!=",    "<=",   ">=",   "&&",  "||",  "{",  "}",  "(",
+                                                       ")",     "[",     "]",    ",",    ":",   "?",   "=",  "+",  "-",
+                                                       "*",     "/",     "%",    "<",    ">",   "!",   ".",  ";",  "^"};
 
 class Lexer {
  public:

@@ -51,7 +51,8 @@ class LoopCompiler {
     find_written(tree);
     for (const std::string& name : written_) scope_.tensors.contains(name) ? outputs_.push_back(name) : void();
     if (outputs_.empty())
-      return wrong(tree.place, "what it defines is defined nowhere else: a tensor that loops change must be there before");
+      return wrong(tree.place,
+                   "what it defines is defined nowhere else: a tensor that loops change must be there before");
     std::vector<te::OutputSpec> specs;
     for (const std::string& name : outputs_) {
       const TensorInfo& info = scope_.tensors.at(name);
@@ -179,7 +180,8 @@ class LoopCompiler {
     FETTLE_TRY(range.begin, reader.read_bound(tree.begin));
     FETTLE_TRY(range.end, reader.read_bound(tree.end));
     if (!reader.indices().empty())
-      return wrong(tree.begin.place, fmt::format("{} is no size and no variable of a loop around", reader.indices()[0]));
+      return wrong(tree.begin.place,
+                   fmt::format("{} is no size and no variable of a loop around", reader.indices()[0]));
     FETTLE_TRY_VOID(open(ranges_, tree.name, range, tree.place));
     std::vector<Stmt> body;
     for (const StatementTree& inner : tree.body) {
@@ -202,7 +204,8 @@ class LoopCompiler {
                                     : nullptr;
       const bool is_own = range && std::ranges::find(made.left, form->affine.terms.begin()->first) != made.left.end();
       if (!is_own || !range->begin.is_constant() || !range->end.is_constant())
-        return wrong(tree.place, fmt::format("{} is not defined before, and this defines a part of it alone", tree.name));
+        return wrong(tree.place,
+                     fmt::format("{} is not defined before, and this defines a part of it alone", tree.name));
       info.base.push_back(range->begin.constant);
       info.extents.push_back(range->end.constant - range->begin.constant);
     }
@@ -233,7 +236,8 @@ class LoopCompiler {
       for (const Affine* bound : {&made.ranges.find(name)->begin, &made.ranges.find(name)->end})
         for (const auto& [other, coefficient] : bound->terms)
           if (!ranges.find(other))
-            return wrong(tree.place, fmt::format("the range of {} depends on {}, which runs inside of it", name, other));
+            return wrong(tree.place,
+                         fmt::format("the range of {} depends on {}, which runs inside of it", name, other));
       FETTLE_TRY_VOID(open(ranges, name, *made.ranges.find(name), tree.place));
     }
     Stmt result = block(tree, made, /*begins=*/false, n_outer, loops_.size());
@@ -263,9 +267,9 @@ class LoopCompiler {
         return form->kind == IndexForm::Kind::kAffine && form->affine.terms.size() == 1 &&
                form->affine.terms.begin()->first == loop.name && form->affine.terms.begin()->second == Dim(1);
       });
-      const IterKind kind = is_apart                                                              ? IterKind::kSpatial
+      const IterKind kind = is_apart ? IterKind::kSpatial
                             : is_reduced && tree.assignment != Assignment::kSet && !made.is_in_order ? IterKind::kReduce
-                                                                                                  : IterKind::kScan;
+                                                                                                     : IterKind::kScan;
       const Var var = make_var("v" + loop.name);
       result->iters.push_back({var, extent_expr(loop.hull.extent), kind, loop.var});
       values[loop.name] = var + size_expr(loop.hull.least);
@@ -276,8 +280,8 @@ class LoopCompiler {
     };
     const TensorInfo& info = scope_.tensors.at(tree.name);
     const DType dtype = computed_dtype(info.dtype);
-    const Result<Value> value = value_of(
-        made, index, [&](const std::string& name, std::vector<Expr> indices, DType read_as) {
+    const Result<Value> value =
+        value_of(made, index, [&](const std::string& name, std::vector<Expr> indices, DType read_as) {
           return element(name, std::move(indices), read_as);
         });
     FETTLE_CHECK_MSG(value.has_value(), value.error().to_string());

@@ -18,10 +18,9 @@ struct NamedType {
 };
 // The first name of a type is the one that messages have.
 constexpr NamedType kTypes[] = {
-    {"bool", kBool},     {"uint8", kU8},      {"uint16", kU16},       {"uint32", kU32},  {"uint64", kU64},
-    {"int8", kI8},       {"int16", kI16},     {"int32", kI32},        {"int64", kI64},   {"float16", kF16},
-    {"bfloat16", kBF16}, {"float", kF32},     {"double", kF64},       {"float32", kF32}, {"float64", kF64},
-    {"half", kF16},      {"byte", kU8},
+    {"bool", kBool},  {"uint8", kU8},    {"uint16", kU16},  {"uint32", kU32},  {"uint64", kU64},    {"int8", kI8},
+    {"int16", kI16},  {"int32", kI32},   {"int64", kI64},   {"float16", kF16}, {"bfloat16", kBF16}, {"float", kF32},
+    {"double", kF64}, {"float32", kF32}, {"float64", kF64}, {"half", kF16},    {"byte", kU8},
 };
 
 constexpr std::string_view kKeywords[] = {"def", "where", "in", "exists", "for", "min", "max", "true", "false"};
@@ -32,8 +31,8 @@ bool is_keyword(std::string_view text) {
 
 // Weakest first; `? :` is weaker than all.
 int precedence(std::string_view symbol) {
-  constexpr std::pair<std::string_view, int> kLevels[] = {{"||", 1}, {"&&", 2}, {"<", 3},  {">", 3},  {"<=", 3},
-                                                          {">=", 3}, {"==", 3}, {"!=", 3}, {"+", 4},  {"-", 4},
+  constexpr std::pair<std::string_view, int> kLevels[] = {{"||", 1}, {"&&", 2}, {"<", 3},  {">", 3}, {"<=", 3},
+                                                          {">=", 3}, {"==", 3}, {"!=", 3}, {"+", 4}, {"-", 4},
                                                           {"*", 5},  {"/", 5},  {"%", 5}};
   for (const auto& [text, level] : kLevels)
     if (text == symbol) return level;
@@ -67,8 +66,10 @@ class Parser {
     return true;
   }
   tl::unexpected<Diagnostic> wrong(std::string_view expected) const {
-    const std::string found = token().kind == TokenKind::kEnd ? "the text ends" : fmt::format("\"{}\"", token().text);
-    return fail(ErrorCode::E611, fmt::format("{} stands where {} should", found, expected), to_string(token().place));
+    std::string message = token().kind == TokenKind::kEnd
+                              ? fmt::format("the text ends where {} should stand", expected)
+                              : fmt::format("\"{}\" stands where {} should", token().text, expected);
+    return fail(ErrorCode::E611, std::move(message), to_string(token().place));
   }
   Result<> expect(std::string_view text) {
     if (!take_if(text)) return wrong(fmt::format("\"{}\"", text));
@@ -225,8 +226,8 @@ class Parser {
   }
 
   Result<ClauseTree> clause() {
-    ClauseTree made{.kind = ClauseTree::Kind::kExists, .place = token().place, .name = {}, .begin = {}, .end = {},
-                    .value = {}};
+    ClauseTree made{
+        .kind = ClauseTree::Kind::kExists, .place = token().place, .name = {}, .begin = {}, .end = {}, .value = {}};
     if (take_if("exists")) {
       FETTLE_TRY(made.value, expression());
       return made;

@@ -123,8 +123,8 @@ Result<> infer_ranges(const std::vector<std::string>& unknown, std::vector<Const
         if (constraint.index->kind != IndexForm::Kind::kAffine) continue;
         const auto& terms = constraint.index->affine.terms;
         const bool is_alone = terms.contains(name) && std::ranges::none_of(terms, [&](const auto& term) {
-          return term.first != name && !ranges.find(term.first);
-        });
+                                return term.first != name && !ranges.find(term.first);
+                              });
         if (!is_alone) continue;
         const std::optional<IndexRange> found = solve(constraint, name, ranges);
         if (!found) continue;
@@ -145,8 +145,8 @@ Result<> infer_ranges(const std::vector<std::string>& unknown, std::vector<Const
           return std::ranges::find(open, term.first) != open.end();
         });
         if (!is_open) continue;
-        seen += fmt::format("{}{} is {}", seen.empty() ? "; " : ", ", constraint.text,
-                            to_string(constraint.index->affine));
+        seen +=
+            fmt::format("{}{} is {}", seen.empty() ? "; " : ", ", constraint.text, to_string(constraint.index->affine));
       }
       return fail(ErrorCode::E613,
                   fmt::format("nothing tells the range of {}{}", fmt::join(open, ", "),

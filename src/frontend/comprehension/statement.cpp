@@ -25,7 +25,10 @@ bool is_new_name(const Scope& scope, const Ranges& loops, const ExprTree& tree) 
 class Analysis {
  public:
   Analysis(const Scope& scope, const Ranges& loops, const StatementTree& tree)
-      : scope_(scope), loops_(loops), tree_(tree), made_{&tree, ExpressionReader(scope, loops), loops, loops.all().size()} {
+      : scope_(scope),
+        loops_(loops),
+        tree_(tree),
+        made_{&tree, ExpressionReader(scope, loops), loops, loops.all().size()} {
     if (const auto found = scope.tensors.find(tree.name); found != scope.tensors.end()) target_ = &found->second;
   }
 
@@ -66,7 +69,8 @@ class Analysis {
         continue;
       }
       if (left == LeftSide::kIndices)
-        return wrong(index.place, "on the left of a statement that is in no loop, names of indices stand, and new ones");
+        return wrong(index.place,
+                     "on the left of a statement that is in no loop, names of indices stand, and new ones");
       FETTLE_TRY(const Value value, reader().read(index));
       if (!value.index) return wrong(index.place, "an index on the left is made of indices, sizes and numbers");
       made_.place.push_back(value.index);
@@ -118,26 +122,23 @@ class Analysis {
       const Access& access = reader().accesses()[k];
       const TensorInfo& tensor = scope_.tensors.find(access.tensor)->second;
       for (size_t d = 0; d < access.indices.size(); ++d)
-        constraints_.push_back({access.indices[d], tensor.extents[d], access.place,
-                                fmt::format("index {} of {}", d, access.tensor)});
+        constraints_.push_back(
+            {access.indices[d], tensor.extents[d], access.place, fmt::format("index {} of {}", d, access.tensor)});
     }
     std::vector<Constraint> written;
     if (target_)
       for (size_t d = 0; d < made_.place.size(); ++d) {
         // What is written must be there, too.
         const Form& form = made_.place[d];
-        const Form index = form->kind == IndexForm::Kind::kAffine
-                               ? affine_form(form->affine - Affine{target_->base[d]})
-                           : target_->base[d] == Dim(0) ? form
-                                                        : std::make_shared<const IndexForm>();
-        written.push_back(
-            {index, target_->extents[d], tree_.place, fmt::format("index {} of {}", d, tree_.name)});
+        const Form index = form->kind == IndexForm::Kind::kAffine ? affine_form(form->affine - Affine{target_->base[d]})
+                           : target_->base[d] == Dim(0)           ? form
+                                                                  : std::make_shared<const IndexForm>();
+        written.push_back({index, target_->extents[d], tree_.place, fmt::format("index {} of {}", d, tree_.name)});
       }
     if (accumulates()) constraints_.insert(constraints_.end(), written.begin(), written.end());
     std::vector<std::string> unknown = reader().indices();
-    std::erase_if(unknown, [&](const std::string& name) {
-      return std::ranges::find(later, name, &Given::name) != later.end();
-    });
+    std::erase_if(unknown,
+                  [&](const std::string& name) { return std::ranges::find(later, name, &Given::name) != later.end(); });
     Result<> told = infer_ranges(unknown, constraints_, made_.ranges, tree_.place);
     if (!accumulates()) {
       constraints_.insert(constraints_.end(), written.begin(), written.end());
@@ -250,7 +251,7 @@ Result<Value> value_of(Statement& statement, std::function<Expr(const std::strin
   // What an exists clause names is not read.
   bool is_read = true;
   reader.restart(std::move(index), [&is_read, element = std::move(element)](const std::string& tensor,
-                                                                           std::vector<Expr> indices, DType dtype) {
+                                                                            std::vector<Expr> indices, DType dtype) {
     return is_read ? element(tensor, std::move(indices), dtype) : Expr(make_var(tensor, dtype));
   });
   for (const ClauseTree& clause : statement.tree->clauses) {

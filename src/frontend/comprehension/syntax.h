@@ -32,11 +32,11 @@ enum class ExprKind : uint8_t {
 struct ExprTree {
   ExprKind kind = ExprKind::kInteger;
   Place place;
-  std::string text = {};    // of a name, an application, an extent: the name; of operators: their symbol
-  int64_t integer = 0;      // kInteger, kBool; of kExtent: the dim
-  double real = 0;          // kReal
-  DType dtype = kF32;       // kCast
-  bool is_single = false;   // kReal: written with an "f"
+  std::string text = {};   // of a name, an application, an extent: the name; of operators: their symbol
+  int64_t integer = 0;     // kInteger, kBool; of kExtent: the dim
+  double real = 0;         // kReal
+  DType dtype = kF32;      // kCast
+  bool is_single = false;  // kReal: written with an "f"
   std::vector<ExprTree> args = {};
 };
 

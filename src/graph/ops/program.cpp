@@ -25,8 +25,8 @@ Result<Func> program_text(const Node& node) {
     if (const auto kind = (*func)->params[i].kind; kind != (i < n_inputs ? ParamKind::kInput : ParamKind::kOutput))
       return bad_attribute(node, "program: its parameters are inputs, and then outputs");
   if (n_inputs != node.inputs.size() || (*func)->params.size() - n_inputs != node.outputs.size())
-    return bad_attribute(node, fmt::format("program: it has {} inputs and {} outputs", n_inputs,
-                                           (*func)->params.size() - n_inputs));
+    return bad_attribute(
+        node, fmt::format("program: it has {} inputs and {} outputs", n_inputs, (*func)->params.size() - n_inputs));
   if (!(*func)->body.as<BlockNode>()) return bad_attribute(node, "program: it is lowered already");
   return func;
 }
@@ -61,12 +61,14 @@ Types program_types(const Node& node) {
     Shape shape;
     for (const Expr& extent : buffer.shape) {
       const std::optional<Dim> dim = vars.dim_of(Folder().rewrite(substitute(extent, values)));
-      if (!dim) return bad_attribute(node, fmt::format("program: {} has an extent of {}", buffer.name, to_text(extent)));
+      if (!dim)
+        return bad_attribute(node, fmt::format("program: {} has an extent of {}", buffer.name, to_text(extent)));
       shape.push_back(*dim);
     }
     if (i >= node.inputs.size()) {
       for (const Dim& dim : shape) {
-        if (dim.max() < 0) return bad_types(node, fmt::format("{} would be of shape {}", buffer.name, to_string(shape)));
+        if (dim.max() < 0)
+          return bad_types(node, fmt::format("{} would be of shape {}", buffer.name, to_string(shape)));
         note_not_negative(node, dim, "an extent of " + buffer.name);
       }
       types.push_back({buffer.dtype, std::move(shape)});
@@ -127,8 +129,10 @@ Tensors program_tensors(const Node& node, std::span<const te::Tensor> in) {
   std::unordered_map<const BufferNode*, te::Tensor> tensors;
   std::vector<Buffer> made;
   for (size_t i = 0; i < func->params.size(); ++i) {
-    if (i < in.size()) tensors.emplace(func->params[i].buffer.get(), in[i]);
-    else made.push_back(func->params[i].buffer);
+    if (i < in.size())
+      tensors.emplace(func->params[i].buffer.get(), in[i]);
+    else
+      made.push_back(func->params[i].buffer);
   }
   made.insert(made.end(), root->allocations.begin(), root->allocations.end());
   std::vector<te::OutputSpec> specs;

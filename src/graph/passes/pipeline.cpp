@@ -131,8 +131,7 @@ Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64
       const auto [it, is_new] = symbols.emplace(shape[d].symbol_name(), extents[d]);
       if (!is_new && it->second.value() != extents[d])
         return fail(ErrorCode::E705,
-                    fmt::format("\"{}\" is given as {} and as {}", it->first, it->second.value(), extents[d]),
-                    name);
+                    fmt::format("\"{}\" is given as {} and as {}", it->first, it->second.value(), extents[d]), name);
     }
   }
   // What a file says of values was for the sizes that it was written with.
