@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "frontend/comprehension/testing.h"
 
 namespace fettle {
@@ -21,6 +23,27 @@ TEST(Comprehension, Products) {
     for (int n = 0; n < 3; ++n)
       for (int k = 0; k < 7; ++k) d(m, n) += a(m, k) * t(n, k);
   expect_makes(tmm, {{"A", a}, {"B", t}}, {{"C", d}});
+}
+
+// Products of two tensors are what the graph knows as such, whatever the order of their indices.
+TEST(Comprehension, ProductsAreContractions) {
+  const std::string text = R"(
+    def f(float(B,K,M) X, float(N,B,K) Y) -> (O, P) {
+      O(n, b, m) +=! X(b, k, m) * Y(n, b, k)
+      P(m) +=! X(b, k, m) * Y(n, b, k) where k in 0:2, n in 0:N
+    })";
+  Table x = some({2, 3, 4}), y = some({5, 2, 3}), o({5, 2, 4}), p({4});
+  for (int n = 0; n < 5; ++n)
+    for (int b = 0; b < 2; ++b)
+      for (int m = 0; m < 4; ++m)
+        for (int k = 0; k < 3; ++k) {
+          o(n, b, m) += x(b, k, m) * y(n, b, k);
+          if (k < 2) p(m) += x(b, k, m) * y(n, b, k);
+        }
+  expect_makes(text, {{"X", x}, {"Y", y}}, {{"O", o}, {"P", p}});
+  std::string ops;
+  for (const Node* node : import_comprehension(text)->nodes()) ops += fmt::format("{} ", node->op->name);
+  EXPECT_EQ(ops, "fettle.Contraction Transpose fettle.ProductProgram ");
 }
 
 TEST(Comprehension, ConvolutionsAndWhatFollows) {

@@ -231,9 +231,22 @@ class FunctionBuilder {
       return comprehension(tree);
     }
     for (SizeCheck& check : statement.checks) graph_.add_size_check(std::move(check));
+    if (const auto contraction = as_contraction(statement, scope_)) {
+      add(*contraction, tree.name);
+      return {};
+    }
     FETTLE_TRY(const Compiled compiled, compile_statement(statement, scope_));
     add(compiled, tree.name);
     return {};
+  }
+
+  void add(const Contraction& made, const std::string& name) {
+    Node* node =
+        graph_.add_node(find_op("fettle.Contraction"), name, {values_.at(made.a), values_.at(made.b)}, made.attrs);
+    if (!std::ranges::is_sorted(made.permutation))
+      node = graph_.add_node(find_op("Transpose"), name, {node->output()}, {{"perm", made.permutation}});
+    scope_.tensors.insert_or_assign(name, made.info);
+    values_[name] = node->output();
   }
 
   Result<> loops(const StatementTree& tree) {

@@ -45,6 +45,17 @@ struct Compiled {
 };
 Result<Compiled> compile_statement(Statement& statement, const Scope& scope);
 
+/// A statement that is a sum of products of two tensors, each of whose dims has an index of its own: the general
+/// operator of that name, and then a Transpose.
+///   C(m, n) +=! A(m, k) * B(k, n)
+struct Contraction {
+  std::string a, b;
+  Attrs attrs;
+  std::vector<int64_t> permutation;  // of its result's dims: those of the statement
+  TensorInfo info;
+};
+std::optional<Contraction> as_contraction(const Statement& statement, const Scope& scope);
+
 /// Statements in loops as one program, in their order: `for` or a statement over domains that are no boxes. `checks`
 /// gets what must hold of the sizes.
 Result<Compiled> compile_loops(const StatementTree& tree, const Scope& scope, std::vector<SizeCheck>& checks);

@@ -193,7 +193,7 @@ class Analysis {
     return {};
   }
 
-  // False where it must be held inside: where it may leave the tensor, or only what is required of sizes keeps it there.
+  // False where it must be held inside: it may leave the tensor, or only what is required of sizes keeps it there.
   Result<bool> check(const Constraint& c, bool is_guarded, bool is_read) {
     if (c.holds) return true;
     const auto range = made_.ranges.interval(*c.index);
