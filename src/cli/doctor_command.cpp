@@ -207,6 +207,7 @@ nlohmann::json describe_limits(std::string* text) {
 
 Check check_micro_kernels(const Target& target) {
   const std::string path = micro_kernel_table_file(target).string();
+  if (path.empty()) return {"micro-kernel table", false, false, "each tuning measures it: set XDG_CACHE_HOME"};
   if (const auto table = MicroKernelTable::load(path, target))
     return {"micro-kernel table", false, true,
             fmt::format("{}: {} tiles, {:.2f} GHz", path, table->tiles().size(), table->costs().hz * 1e-9)};
@@ -249,6 +250,8 @@ Result<Report> examine() {
   report.json["usable"] = lacking.empty();
   report.text += lacking.empty() ? "Fettle can be used here.\n"
                                  : fmt::format("Fettle cannot be used here: {}.\n", fmt::join(lacking, ", "));
+  constexpr size_t kNames = 15;
+  report.text = wrapped_lines(report.text, kNames);
   report.status = lacking.empty() ? kDone : kCouldNot;
   return report;
 }
