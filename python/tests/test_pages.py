@@ -17,7 +17,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-OPTIONAL = ("onnxruntime", "torch", "sklearn", "xgboost", "lightgbm")  # what pages import that is not everywhere
+OPTIONAL = ("onnxruntime", "torch", "jax", "sklearn", "xgboost", "lightgbm")  # what pages import that is not everywhere
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(\n<!-- output -->\n```\n(.*?)^```\n)?|^<!-- run -->\n```sh\n(?P<shell>.*?)^```\n",
                    re.M | re.S)  # fmt: skip
 WORKER = os.path.abspath(os.environ["FETTLE_WORKER"])
