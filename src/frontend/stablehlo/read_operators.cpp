@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "frontend/stablehlo/defaults.h"
 #include "frontend/stablehlo/read.h"
 #include "frontend/stablehlo/text_reader.h"
 #include "frontend/stablehlo/types.h"
@@ -202,6 +203,7 @@ void read_member(TextReader& r, Module& module) {
     read_symbol(r);
     r.in.expect("=");
     r.in.balanced();
+    if (r.in.peek() == '{') read_dictionary(r);
     read_location(r);
   } else {
     Op op = read_op(r);
@@ -341,6 +343,7 @@ Op read_op(TextReader& r) {
     r.in.fail_at(at, ErrorCode::E602,
                  fmt::format("{} has {} results, not {}", op.name, op.result_types.size(), n_results));
   if (!r.in.ok()) return op;
+  complete(op);
   for (const Type& type : op.result_types) op.results.push_back(define_value(r, type));
   size_t next = 0;
   for (const auto& [name, count] : names) {
