@@ -20,16 +20,15 @@ class AffineMaker {
     buffers_ = between(1, 2);
     std::string text = "func affine(";
     for (int b = 0; b < buffers_; ++b) text += fmt::format("X{}: f32[{}, {}], ", b, kSide, kSide);
+    const bool internal = chance(50);  // what the nests update is copied to the outputs at the end
     for (int b = 0; b < buffers_; ++b)
-      text += fmt::format("{}T{}: f32[{}, {}] output", b ? ", " : "", b, kSide, kSide);
+      text += fmt::format("{}{}{}: f32[{}, {}] output", b ? ", " : "", internal ? "Y" : "T", b, kSide, kSide);
     text += "):\n";
-    for (int b = 0; b < buffers_; ++b)
-      text += fmt::format(
-          "  for a{0} in {1}:\n    for b{0} in {1}:\n      block copy{0}(vi: spatial[{1}] = a{0}, vj: spatial[{1}] = b{0}):\n"
-          "        reads X{0}[vi, vj]\n        writes T{0}[vi, vj]\n        T{0}[vi, vj] = X{0}[vi, vj]\n",
-          b, kSide);
+    for (int b = 0; b < buffers_ && internal; ++b) text += fmt::format("  alloc T{0}: f32[{1}, {1}]\n", b, kSide);
+    copies(text, "T", "X");
     const int nests = between(1, 3);
     for (int n = 0; n < nests; ++n) nest(text, 0);
+    if (internal) copies(text, "Y", "T");
     auto func = parse_func(text);
     FETTLE_CHECK_MSG(func.has_value(), text + (func ? "" : func.error().to_string()));
     return {*func, {}};
@@ -38,6 +37,15 @@ class AffineMaker {
  private:
   int between(int low, int high) { return low + static_cast<int>(r_.below(static_cast<uint64_t>(high - low + 1))); }
   bool chance(int percent) { return static_cast<int>(r_.below(100)) < percent; }
+
+  void copies(std::string& text, std::string_view to, std::string_view from) const {
+    for (int b = 0; b < buffers_; ++b)
+      text += fmt::format(
+          "  for a{2}{0} in {1}:\n    for b{2}{0} in {1}:\n"
+          "      block copy{2}{0}(vi: spatial[{1}] = a{2}{0}, vj: spatial[{1}] = b{2}{0}):\n"
+          "        reads {3}{0}[vi, vj]\n        writes {2}{0}[vi, vj]\n        {2}{0}[vi, vj] = {3}{0}[vi, vj]\n",
+          b, kSide, to, from);
+  }
 
   // A loop, and in it blocks and further loops.
   void nest(std::string& text, int depth) {
@@ -80,12 +88,11 @@ class AffineMaker {
     std::vector<std::string> from{element(), element()};
     const bool sums = chance(35);
     std::string predicate;
-    if (chance(15))
-      predicate = fmt::format(" where {} + {} < {}", loops_.front(), loops_.back(), between(4, 12));
+    if (chance(15)) predicate = fmt::format(" where {} + {} < {}", loops_.front(), loops_.back(), between(4, 12));
     if (sums) from[0] = to;
     text += fmt::format("{}block S{}({}){}:\n", indent, blocks_++, fmt::join(headers, ", "), predicate);
-    text += fmt::format("{}  reads {}\n{}  writes {}\n", indent, from[0] == from[1] ? from[0] : from[0] + ", " + from[1],
-                        indent, to);
+    text += fmt::format("{}  reads {}\n{}  writes {}\n", indent,
+                        from[0] == from[1] ? from[0] : from[0] + ", " + from[1], indent, to);
     // Values stay small, and which of two writes came last shows.
     text += fmt::format("{}  {} = max(min({} - {} * 2.0 + {}.0, 50.0), -50.0)\n", indent, to, from[0], from[1],
                         between(0, 3));

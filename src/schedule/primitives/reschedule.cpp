@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/rewrite.h"
+
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/nest.h"
 #include "schedule/edit/scanning.h"
@@ -19,7 +21,9 @@ struct Place {
 
 Result<Place> find_place(const Schedule& s, const std::vector<Stmt>& blocks, const std::vector<IndexMap>& maps) {
   const Func& func = s.func();
-  const auto refuse = [&](const StmtNode* at, std::string why) { return refused(ErrorCode::E207, func, at, "{}", why); };
+  const auto refuse = [&](const StmtNode* at, std::string why) {
+    return refused(ErrorCode::E207, func, at, "{}", why);
+  };
   const StmtNode* first = blocks.front().get();
   std::vector<Stmt> path = path_to(func->body, first);
   size_t loops = 0, at = path.size() - 1;
@@ -38,7 +42,8 @@ Result<Place> find_place(const Schedule& s, const std::vector<Stmt>& blocks, con
     const auto& stmts = path[up].as<SeqNode>()->stmts;
     std::vector<size_t> used;
     for (const Stmt& block : blocks) {
-      const auto holds = std::ranges::find_if(stmts, [&](const Stmt& child) { return !path_to(child, block.get()).empty(); });
+      const auto holds =
+          std::ranges::find_if(stmts, [&](const Stmt& child) { return !path_to(child, block.get()).empty(); });
       if (holds == stmts.end()) return refuse(block.get(), "the blocks do not stand in statements of one sequence");
       used.push_back(static_cast<size_t>(holds - stmts.begin()));
     }
@@ -51,6 +56,18 @@ Result<Place> find_place(const Schedule& s, const std::vector<Stmt>& blocks, con
     place.old = place.top = path[at];
   }
   return place;
+}
+
+// Buffers of the program's own that blocks below write stay outside of all loops around: iterations may meet there.
+Stmt keep_buffers(const Func& func, const Stmt& top) {
+  return rewrite_each<BlockNode>(top, [&](const BlockNode& block) -> Stmt {
+    std::vector<std::string> names;
+    for (const Region& write : block.writes)
+      if (!is_param(func, write.buffer.get())) names.push_back(write.buffer->name);
+    if (names.empty()) return nullptr;
+    return with(block,
+                [&](BlockNode& b) { b.annotations.set(kKeptBuffersKey, fmt::format("{}", fmt::join(names, " "))); });
+  });
 }
 
 Result<Applied> apply_reschedule(const Schedule& s, const RescheduleArgs& args) {
@@ -71,7 +88,8 @@ Result<Applied> apply_reschedule(const Schedule& s, const RescheduleArgs& args) 
   Result<> plain;
   each_node<ForNode>(place.top, [&](const ForNode& loop) {
     const auto blocks_around = blocks_under(Stmt(Ref<const ForNode>(&loop)));
-    const bool scanned = std::ranges::any_of(blocks_around, [&](const BlockNode* b) { return std::ranges::find(wanted, b) != wanted.end(); });
+    const bool scanned = std::ranges::any_of(
+        blocks_around, [&](const BlockNode* b) { return std::ranges::find(wanted, b) != wanted.end(); });
     if (plain && scanned) plain = check_plain(func, loop);
   });
   FETTLE_TRY_VOID(plain);
@@ -86,7 +104,8 @@ Result<Applied> apply_reschedule(const Schedule& s, const RescheduleArgs& args) 
     order.factors.push_back(factor);
   }
   if (order.rows == 0 || order.factors.size() > order.rows)
-    return refused(ErrorCode::E241, func, wanted.front(), "{} factors for {} outputs", order.factors.size(), order.rows);
+    return refused(ErrorCode::E241, func, wanted.front(), "{} factors for {} outputs", order.factors.size(),
+                   order.rows);
   // In which order the instances come, tiles first.
   Result<> fits;
   const auto when = [&](const NestStatement& statement, bool tiled) -> std::string {
@@ -115,17 +134,20 @@ Result<Applied> apply_reschedule(const Schedule& s, const RescheduleArgs& args) 
   };
   for (const NestStatement& statement : nest.statements()) {
     if (!statement.exact)
-      return refused(ErrorCode::E209, func, statement.block, "where block {} runs is not affine", statement.block->name);
+      return refused(ErrorCode::E209, func, statement.block, "where block {} runs is not affine",
+                     statement.block->name);
     when(statement, false);
     FETTLE_TRY_VOID(fits);
   }
   FETTLE_TRY(order.when, nest.map_of([&](const NestStatement& statement) { return when(statement, false); }));
-  FETTLE_TRY(const isl::union_map tiled, nest.map_of([&](const NestStatement& statement) { return when(statement, true); }));
+  FETTLE_TRY(const isl::union_map tiled,
+             nest.map_of([&](const NestStatement& statement) { return when(statement, true); }));
   if (auto kept = nest.keeps_order(tiled, Reassociation::kReductions); !kept && checks("reschedule.order"))
     return refused(kept.error().code, func, wanted.front(), "{}", kept.error().message);
 
   Analyzer analyzer = analyzer_at(func, place.old.get());
-  FETTLE_TRY(const Stmt scanned, scan(func, nest, order, analyzer));
+  FETTLE_TRY(Stmt scanned, scan(func, nest, order, analyzer));
+  scanned = keep_buffers(func, scanned);
   Stmt replacement = scanned;
   if (place.count > 0) {
     std::vector<Stmt> stmts = place.old.as<SeqNode>()->stmts;
@@ -147,7 +169,8 @@ Result<Applied> apply_reschedule(const Schedule& s, const RescheduleArgs& args) 
 
 }  // namespace
 
-extern constinit const PrimitiveDef reschedule_def = define_primitive<RescheduleArgs, apply_reschedule>("reschedule", 1);
+extern constinit const PrimitiveDef reschedule_def =
+    define_primitive<RescheduleArgs, apply_reschedule>("reschedule", 1);
 
 Result<std::vector<LoopRef>> reschedule(Schedule& s, const RescheduleArgs& args) {
   return run<std::vector<LoopRef>>(s, reschedule_def, args);

@@ -4,6 +4,10 @@
 
 namespace fettle {
 
+/// Annotation of a block: names of buffers that it writes, whose elements are read in other iterations of the loops
+/// around. Lowering leaves such a buffer outside of these loops.
+inline constexpr const char* kKeptBuffersKey = "kept_buffers";
+
 /// Runs the instances of blocks in the order that affine maps of their loops tell.
 ///   for i in n: for j in i: S(i, j)
 ///   →  reschedule([S], ["(i, j) -> (j, i)"])
