@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-candidates bench-core bench-cuda bench-import bench-learning bench-robust bench-model bench-numerics bench-operators bench-python bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads bench-torch check-hostile check-torch check-wheel conformance docs fuzz fuzz-models fuzz-parsers format lint sdist wheel site clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-learning bench-robust bench-model bench-numerics bench-operators bench-python bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads bench-torch check-hostile check-torch check-wheel conformance docs fuzz fuzz-models fuzz-parsers format lint sdist wheel site clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -37,6 +37,9 @@ demo: configure fetch ## Tune a real model for 60 s, write demo/model.so and dem
 
 bench: build models ## All models against ONNX Runtime and OpenVINO, untuned and tuned (about an hour)
 	@$(BUILD)/bin/bench-models
+
+bench-attention: build ## Attention alone and in encoders, untuned, against ONNX Runtime and OpenVINO
+	@$(PYTHON) benchmarks/bench_attention.py $(ARGS)
 
 bench-candidates: build ## How fast a search's candidates are made, checked and ranked
 	@$(BUILD)/bin/bench-candidates

@@ -54,15 +54,17 @@ def calls():
             yield {"model": what, "call": way, "us": per_call_us(function), "native_us": native}
 
 
-def seconds_of(script, *arguments, environment=None):
-    """What a fresh process prints, the least of five."""
+def seconds_of(script, *arguments, environment=None, runs=5):
+    """What a fresh process prints, the least of some."""
     run = lambda: subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True,
                                  env={**os.environ, **(environment or {})}).stdout  # fmt: skip
-    return min(float(run()) for _ in range(5))
+    return min(float(run()) for _ in range(runs))
 
 
 IMPORT = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
 COMPILE = "import fettle, sys, time; t = time.perf_counter(); fettle.compile(sys.argv[1], cache={}); print(time.perf_counter() - t)"
+SESSION = """import fettle.onnxruntime, sys, time
+t = time.perf_counter(); fettle.onnxruntime.InferenceSession(sys.argv[1]); print(time.perf_counter() - t)"""
 
 
 def starts(path):
@@ -75,10 +77,18 @@ def starts(path):
         kept = {"FETTLE_CACHE": cache}
         seconds_of(COMPILE.format(True), str(path), environment=kept)
         yield {"what": f"compile {path.name}, kept", "ms": seconds_of(COMPILE.format(True), str(path), environment=kept) * 1e3}
+        yield {"what": f"session of {path.name}, kept", "ms": seconds_of(SESSION, str(path), environment=kept) * 1e3}
+
+    def first_session():
+        with tempfile.TemporaryDirectory() as cache:
+            return seconds_of(SESSION, str(path), environment={"FETTLE_CACHE": cache}, runs=1)
+
+    yield {"what": f"session of {path.name}", "ms": min(first_session() for _ in range(5)) * 1e3}
 
 
 MOST_ADDED = {"one input": 3, "one input, open size": 3}  # us
-MOST_MS = {"import fettle": 150, "compile resnet50.onnx": 1000, "compile resnet50.onnx, kept": 50}
+MOST_MS = {"import fettle": 150, "compile resnet50.onnx": 1000, "compile resnet50.onnx, kept": 50,
+           "session of resnet50.onnx": 1000, "session of resnet50.onnx, kept": 50}  # fmt: skip
 
 
 def main():

@@ -7,16 +7,12 @@ number of threads. A Loop goes without OpenVINO, which does not take it. Writes 
 misses its bound.
 """
 
-import argparse
-import json
-import pathlib
-import sys
-
 import numpy
-import onnx
-from bench_operators import FLOAT, INT64, ROOT, fettle, floats
+from bench_operators import FLOAT, INT64, floats
+from beside_engines import run
 from onnx import TensorProto, helper, numpy_helper
 
+BOTH = ["onnxruntime", "openvino"]
 STEPS, INPUTS, HIDDEN, VALUES = 100, 128, 256, 64
 
 
@@ -73,51 +69,12 @@ def scan(iterations):
 
 
 def cases():
-    """Name, model, what of the better engine's time it may take at most."""
-    yield "Loop, 1,000 times five operators", loop(1000), 0.05
-    yield "Scan, 1,000 times five operators", scan(1000), 0.1
+    yield "Loop, 1,000 times five operators", loop(1000), 0.05, ["onnxruntime"]
+    yield "Scan, 1,000 times five operators", scan(1000), 0.1, BOTH
     for batch in (1, 16):
-        yield f"LSTM, batch {batch}", layer("LSTM", 4, batch), 0.8
-        yield f"GRU, batch {batch}", layer("GRU", 3, batch, linear_before_reset=1), 0.8
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--only", default="", help="models whose name contains this")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--time", type=float, default=2, help="seconds for each")
-    parser.add_argument("--out", default=str(ROOT / "build/bench"), help="folder of recurrent.json")
-    options = parser.parse_args()
-    folder = ROOT / "build/recurrent"
-    folder.mkdir(parents=True, exist_ok=True)
-    rows, failed = [], False
-    for name, made, most in cases():
-        if options.only.lower() not in name.lower():
-            continue
-        path = folder / (name.replace(" ", "_").replace(",", "") + ".onnx")
-        onnx.save(made, path)
-        peers = "onnxruntime" if name.startswith("Loop") else "onnxruntime,openvino"
-        for threads in options.threads:
-            given = ["--threads", threads, "--time", options.time, "--against", peers, "--json"]
-            try:
-                timed = fettle("bench", path, *given)
-            except RuntimeError as error:
-                print(f"{name:<34} {error}", flush=True)
-                failed = True
-                continue
-            times = {peer: figures["median"] for peer, figures in timed["against"].items()}
-            own = timed["latency_ms"]["median"]
-            ratio = own / min(times.values())
-            what = f"{name}, {threads} thread{'s' if threads > 1 else ''}: over the better engine"
-            rows.append({"what": what, "value": ratio, "unit": "x", "bound": f"<= {most}", "holds": ratio <= most})
-            others = "  ".join(f"{peer} {time * 1e3:>9.1f} us" for peer, time in times.items())
-            missed = "" if ratio <= most else "  MISSED"
-            print(f"{name:<34} {threads}  {own * 1e3:>9.1f} us  {others}  {ratio:>7.4f}{missed}", flush=True)
-    out = pathlib.Path(options.out)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "recurrent.json").write_text(json.dumps(rows, indent=1) + "\n")
-    sys.exit(1 if failed or not all(row["holds"] for row in rows) else 0)
+        yield f"LSTM, batch {batch}", layer("LSTM", 4, batch), 0.8, BOTH
+        yield f"GRU, batch {batch}", layer("GRU", 3, batch, linear_before_reset=1), 0.8, BOTH
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, "recurrent", cases())

@@ -85,8 +85,26 @@ install(TARGETS fettle fettle-worker RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
 foreach(library IN LISTS libraries)
   install(FILES $<TARGET_FILE:${library}> DESTINATION ${archives} COMPONENT fettle)
 endforeach()
+# Headers that need other packages' headers than fmt's stay inside, and so do those that include them.
+set(inside "<(llvm|lld|google|grpc|grpcpp|nlohmann)/|\"[a-z-]+\\.(grpc\\.)?pb\\.h\"")
+file(GLOB_RECURSE candidates RELATIVE ${CMAKE_SOURCE_DIR}/src CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*.h)
+set(private "")
+set(found TRUE)
+while(found)
+  set(found FALSE)
+  foreach(header IN LISTS candidates)
+    file(STRINGS ${CMAKE_SOURCE_DIR}/src/${header} includes REGEX "^#include (${inside})")
+    if(includes)
+      list(REMOVE_ITEM candidates ${header})
+      list(APPEND private PATTERN ${header} EXCLUDE)
+      string(REPLACE "." "\\." name ${header})
+      string(APPEND inside "|\"${name}\"")
+      set(found TRUE)
+    endif()
+  endforeach()
+endwhile()
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/src/ DESTINATION ${headers} COMPONENT fettle
-  FILES_MATCHING PATTERN "*.h" PATTERN "*.inc" PATTERN "test*.h" EXCLUDE)
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.inc" PATTERN "test*.h" EXCLUDE PATTERN "*_testing.h" EXCLUDE ${private})
 install(DIRECTORY ${CMAKE_BINARY_DIR}/generated/ DESTINATION ${headers} COMPONENT fettle
   FILES_MATCHING PATTERN "*.h" PATTERN "onnx" EXCLUDE PATTERN "remote" EXCLUDE PATTERN "unity" EXCLUDE)
 install(FILES ${CMAKE_BINARY_DIR}/install/fettle-config.cmake ${CMAKE_BINARY_DIR}/install/fettle-targets.cmake

@@ -34,4 +34,5 @@ class Error(Exception):
 
     @property
     def explanation(self):
+        """All that is known of it, as text."""
         return self._diagnostic.explain() if self._diagnostic is not None else str(self)

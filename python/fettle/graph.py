@@ -164,18 +164,22 @@ class Value:
 
     @property
     def graph(self):
+        """The graph that it belongs to."""
         return self._graph
 
     @property
     def name(self):
+        """Its name within the graph."""
         return self._graph._base._name(self._index)
 
     @property
     def dtype(self):
+        """Its element type, as numpy names it."""
         return self._graph._base._dtype(self._index, True)
 
     @property
     def shape(self):
+        """Its extents: numbers, or text where one is open."""
         return self._graph._base._shape(self._index)
 
     def __repr__(self):
@@ -242,10 +246,12 @@ class Graph:
 
     @property
     def name(self):
+        """The graph's name."""
         return self._base.name
 
     @property
     def opset(self):
+        """The version of ONNX's operators."""
         return self._base.opset
 
     def input(self, name, dtype=None, shape=None):

@@ -80,10 +80,12 @@ class Kernel:
 
     @property
     def threads(self):
+        """How many threads it runs on."""
         return self._base.threads
 
     @property
     def code_bytes(self):
+        """The size of its machine code."""
         return self._base.code_bytes
 
     def _array(self, index, value, output=False):

@@ -226,6 +226,7 @@ class Context(_Calls):
         self._base._begin(self._signature.given(arrays))
 
     def wait(self):
+        """The outputs of the call that `begin` began, by name."""
         return self._signature.results(self._base._wait())
 
     def cancel(self):
@@ -237,9 +238,11 @@ class Context(_Calls):
         return _array(*self._base._state(name)[1:])
 
     def set_state(self, name, value):
+        """Gives the state this content; the length of a state that grows follows from it."""
         self._base._set_state(name, value)
 
     def reset_states(self):
+        """All states are as in the beginning."""
         self._base._reset_states()
 
 

@@ -58,11 +58,13 @@ class Backend(_Backend):
 
     @classmethod
     def is_compatible(cls, model, device="CPU", **kwargs):
+        """Whether models run on this device."""
         del model, kwargs
         return cls.supports_device(device)
 
     @classmethod
     def prepare(cls, model, device="CPU", **options):
+        """Compiles an onnx.ModelProto."""
         if not cls.supports_device(device):
             raise Error("E709", f"models run on the CPU, not on {device}")
         super().prepare(model, device)
@@ -70,6 +72,7 @@ class Backend(_Backend):
 
     @classmethod
     def run_model(cls, model, inputs, device="CPU", **options):
+        """Compiles it and runs it once."""
         return cls.prepare(model, device, **options).run(inputs)
 
     @classmethod
@@ -101,6 +104,7 @@ class Backend(_Backend):
 
     @classmethod
     def supports_device(cls, device):
+        """Whether it is the CPU."""
         return device == "CPU"
 
 

@@ -31,4 +31,5 @@ class MultiLevelTiling:
         self.structure, self.max_innermost, self.tile_binds = structure, max_innermost, list(tile_binds)
 
     def apply(self, schedule, block):
+        """Tiles the block's loops, and returns those of each level."""
         return _fettle.multi_level_tiling(schedule, block, self.structure, self.max_innermost, self.tile_binds)

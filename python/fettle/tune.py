@@ -37,9 +37,11 @@ class SketchRule:
     name = "rule"
 
     def applies(self, state):
+        """Whether the rule is for the state's working node."""
         return True
 
     def apply(self, state):
+        """The states that come after it."""
         return [state.next()]
 
 
@@ -51,9 +53,11 @@ class SearchStrategy:
         self.seed = seed
 
     def propose(self, n):
+        """At most n candidates to be measured next; none: the search is over."""
         raise NotImplementedError
 
     def observe(self, results):
+        """Takes what came of the last proposals."""
         pass
 
 
@@ -61,9 +65,11 @@ class CostModel:
     """Ranks candidates. `update` takes what was measured (math.inf: it failed), `predict` gives seconds, for their order."""
 
     def update(self, rows, seconds):
+        """Takes what was measured: rows of (features, predicted seconds), and the seconds of each."""
         pass
 
     def predict(self, rows):
+        """A number for each row: the less, the sooner it is measured."""
         return [predicted for _features, predicted in rows]
 
 
@@ -71,9 +77,11 @@ class Runner:
     """Times candidates."""
 
     def set_workload(self, func):
+        """What the next traces are schedules of."""
         self.func = func
 
     def measure(self, traces):
+        """What came of each: its seconds, or how it failed."""
         raise NotImplementedError
 
 

@@ -125,8 +125,24 @@ PyExpr inverse(nb::handle a) {
   return make(logical_not(x.expr), x.depth + 1);
 }
 
-constexpr const char* kMath[] = {"exp", "log",     "sqrt",  "rsqrt", "sin",   "cos",   "tanh",
-                                 "erf", "sigmoid", "floor", "ceil",  "round", "trunc", "abs"};
+struct MathName {
+  const char* name;
+  const char* meaning;
+};
+constexpr MathName kMath[] = {{"exp", "e to the power of x."},
+                              {"log", "The natural logarithm."},
+                              {"sqrt", "The square root."},
+                              {"rsqrt", "1 / sqrt(x)."},
+                              {"sin", "The sine of an angle in radians."},
+                              {"cos", "The cosine of an angle in radians."},
+                              {"tanh", "The hyperbolic tangent."},
+                              {"erf", "The error function of Gauss."},
+                              {"sigmoid", "1 / (1 + exp(-x))."},
+                              {"floor", "The greatest whole number that is not above x."},
+                              {"ceil", "The least whole number that is not below x."},
+                              {"round", "The nearest whole number, of two the even one."},
+                              {"trunc", "The whole part."},
+                              {"abs", "The value without its sign."}};
 
 }  // namespace
 
@@ -261,18 +277,24 @@ void bind_expressions(nb::module_& m) {
         return make(cast(to_dtype(dtype), x.expr), x.depth + 1);
       },
       nb::arg("value"), nb::arg("dtype"), "The value in another type.");
-  te.def("pow", [](nb::handle a, nb::handle b) {
-    auto [x, y] = operands(a, b, "pow");
-    if (!x.expr.dtype().is_float()) raise(ErrorCode::E709, "pow is for floats");
-    return make(math("pow", {x.expr, y.expr}), std::max(x.depth, y.depth) + 1);
-  });
-  for (const char* name : kMath)
-    te.def(name, [name](nb::handle value) {
-      const PyExpr x = to_expr(value);
-      if (!x.expr.dtype().is_float())
-        raise(ErrorCode::E709, fmt::format("{} is for floats, and this is {}", name, x.expr.dtype().to_string()));
-      return make(math(name, {x.expr}), x.depth + 1);
-    });
+  te.def(
+      "pow",
+      [](nb::handle a, nb::handle b) {
+        auto [x, y] = operands(a, b, "pow");
+        if (!x.expr.dtype().is_float()) raise(ErrorCode::E709, "pow is for floats");
+        return make(math("pow", {x.expr, y.expr}), std::max(x.depth, y.depth) + 1);
+      },
+      nb::arg("x"), nb::arg("y"), "x to the power of y.");
+  for (const auto& [named, meaning] : kMath)
+    te.def(
+        named,
+        [name = named](nb::handle value) {
+          const PyExpr x = to_expr(value);
+          if (!x.expr.dtype().is_float())
+            raise(ErrorCode::E709, fmt::format("{} is for floats, and this is {}", name, x.expr.dtype().to_string()));
+          return make(math(name, {x.expr}), x.depth + 1);
+        },
+        nb::arg("x"), meaning);
 }
 
 }  // namespace fettle::python

@@ -146,8 +146,10 @@ void bind_kernels(nb::module_& m) {
              set_constants(k, arrays);
            })
       .def("_time", &time_kernel)
-      .def_prop_ro("threads", [](const PyKernel& k) { return k.kernel.threads(); })
-      .def_prop_ro("code_bytes", [](const PyKernel& k) { return k.kernel.code_bytes(); });
+      .def_prop_ro(
+          "threads", [](const PyKernel& k) { return k.kernel.threads(); }, "How many threads it runs on.")
+      .def_prop_ro(
+          "code_bytes", [](const PyKernel& k) { return k.kernel.code_bytes(); }, "The size of its machine code.");
 
   m.def(
       "_build",

@@ -16,8 +16,8 @@ namespace fettle::python {
 namespace {
 
 /// The model of a source, read where it is a path.
-OnnxModel model_of(const PySource& source) {
-  if (const auto* path = std::get_if<std::string>(&source.source)) return take(read_onnx(*path));
+OnnxModel model_of(const PySource& source, Result<OnnxModel> (&read)(const std::string&)) {
+  if (const auto* path = std::get_if<std::string>(&source.source)) return take(read(*path));
   return std::get<OnnxModel>(source.source);
 }
 
@@ -41,7 +41,7 @@ nb::list listed(const std::vector<DescribedValue>& values) {
 }
 
 nb::dict describe(const PySource& source) {
-  const ModelDescription made = describe_model(model_of(source));
+  const ModelDescription made = describe_model(model_of(source, read_onnx_outline));
   nb::dict dict;
   dict["producer"] = made.producer;
   dict["producer_version"] = made.producer_version;
@@ -97,7 +97,7 @@ PySource changed(const PySource& source, std::map<std::string, int64_t> named, s
     changes.files[nb::cast<std::string>(location)] = {{kept, reinterpret_cast<const std::byte*>(kept->data())},
                                                       static_cast<int64_t>(kept->size())};
   }
-  return {take(changed_model(model_of(source), changes))};
+  return {take(changed_model(model_of(source, read_onnx), changes))};
 }
 
 }  // namespace

@@ -53,7 +53,9 @@ void bind_programs(nb::module_& m) {
                      for (const CacheLevel& level : t.caches) sizes.push_back(level.size_bytes);
                      return sizes;
                    })
-      .def("has_feature", [](const Target& t, const std::string& name) { return t.has_feature(name); });
+      .def(
+          "has_feature", [](const Target& t, const std::string& name) { return t.has_feature(name); },
+          "Whether the processor has it: \"avx512f\".");
 
   nb::class_<PyFunc>(m, "Func", "A loop program: str() gives its text, and fettle.parse reads it back.")
       .def("__str__", [](const PyFunc& f) { return to_text(f.func); })

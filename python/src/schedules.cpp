@@ -274,7 +274,7 @@ void bind_schedules(nb::module_& m) {
            })
       .def(
           "fork_seed", [](const PySchedule& s, uint64_t number) { return fork_seed(s.get(), number); },
-          nb::arg("number") = 0)
+          nb::arg("number") = 0, "A seed for draws that are independent of this schedule's own.")
       .def(
           "fork",
           [](const PySchedule& s, uint64_t number) {
@@ -285,8 +285,10 @@ void bind_schedules(nb::module_& m) {
             return forked;
           },
           nb::arg("number"), "The same steps and decisions; what is sampled from here on is drawn from another seed.")
-      .def("set_address_prefix",
-           [](const PySchedule& s, std::string prefix) { s.get().set_address_prefix(std::move(prefix)); })
+      .def(
+          "set_address_prefix",
+          [](const PySchedule& s, std::string prefix) { s.get().set_address_prefix(std::move(prefix)); },
+          nb::arg("prefix"), "What the addresses of the next decisions begin with.")
       .def(
           "value",
           [](const PySchedule& s, nb::handle value) {
@@ -295,8 +297,12 @@ void bind_schedules(nb::module_& m) {
             return take(s.get().value(ref));
           },
           "The number that a sampled value stands for.")
-      .def("loop_name", [](const PySchedule& s,
-                           const PyLoop& loop) { return take(s.get().loop_var(LoopRef(checked_ref(loop, s))))->name; })
+      .def(
+          "loop_name",
+          [](const PySchedule& s, const PyLoop& loop) {
+            return take(s.get().loop_var(LoopRef(checked_ref(loop, s))))->name;
+          },
+          nb::arg("loop"), "The name of its variable.")
       .def(
           "extent",
           [](const PySchedule& s, const PyLoop& loop) -> std::optional<int64_t> {
@@ -305,10 +311,12 @@ void bind_schedules(nb::module_& m) {
             return n ? std::optional(*n) : std::nullopt;
           },
           "Iterations of the loop; None where they are no constant.")
-      .def("block_name",
-           [](const PySchedule& s, const PyBlock& block) {
-             return take(s.get().block(BlockRef(checked_ref(block, s)))).as<BlockNode>()->name;
-           })
+      .def(
+          "block_name",
+          [](const PySchedule& s, const PyBlock& block) {
+            return take(s.get().block(BlockRef(checked_ref(block, s)))).as<BlockNode>()->name;
+          },
+          nb::arg("block"), "Its name.")
       .def(
           "iter_kinds",
           [](const PySchedule& s, const PyBlock& block) {

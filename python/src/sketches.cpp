@@ -219,15 +219,24 @@ void bind_sketches(nb::module_& m) {
           },
           nb::arg("schedule") = nb::none(), nb::arg("nodes") = nb::none(), nb::arg("working") = nb::none(),
           "The state after this one: by default the same program, one node on.")
-      .def("is_strict_inlinable",
-           [](const PyState& s) { return is_strict_inlinable(s.state.schedule.func(), block_of(s)); })
-      .def("has_data_reuse", [](const PyState& s) { return has_data_reuse(s.state.schedule.func(), block_of(s)); })
-      .def("has_fusible_consumer",
-           [](const PyState& s) { return has_fusible_consumer(s.state.schedule.func(), block_of(s)); })
-      .def("has_more_reduction_parallel", [](const PyState& s) {
-        const BlockNode& block = block_of(s);
-        return has_more_reduction_parallel(s.state.schedule.func(), block, s.lease->get("a state").cores);
-      });
+      .def(
+          "is_strict_inlinable",
+          [](const PyState& s) { return is_strict_inlinable(s.state.schedule.func(), block_of(s)); },
+          "Whether the node is elementwise and cheap: it can always be computed where it is read.")
+      .def(
+          "has_data_reuse", [](const PyState& s) { return has_data_reuse(s.state.schedule.func(), block_of(s)); },
+          "Whether elements that the node reads are used again in other places of its output.")
+      .def(
+          "has_fusible_consumer",
+          [](const PyState& s) { return has_fusible_consumer(s.state.schedule.func(), block_of(s)); },
+          "Whether exactly one node reads this one, element by element.")
+      .def(
+          "has_more_reduction_parallel",
+          [](const PyState& s) {
+            const BlockNode& block = block_of(s);
+            return has_more_reduction_parallel(s.state.schedule.func(), block, s.lease->get("a state").cores);
+          },
+          "Whether there is little to do at once in the spatial dimensions, and much in the reduction.");
 
   m.def("derive_sketches", &derive, nb::arg("func"), nb::arg("rules") = nb::none(), nb::arg("cores") = 1,
         nb::arg("tiling") = "SSRSRS", nb::arg("max_innermost") = 64, nb::arg("max_states") = 10000);

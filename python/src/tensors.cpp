@@ -237,12 +237,14 @@ void bind_tensors(nb::module_& m) {
         return te::reduce_axis(to_shape(dom).at(0), name);
       },
       nb::arg("dom"), nb::arg("name") = "k", "The range 0 … n - 1 of a reduction, as n or (0, n).");
-  te.def("sum", &reduction<te::sum>, nb::arg("expr"), nb::arg("axis"));
-  te.def("prod", &reduction<te::prod>, nb::arg("expr"), nb::arg("axis"));
-  te.def("max", &reduction<te::max>, nb::arg("expr"), nb::arg("axis"));
-  te.def("min", &reduction<te::min>, nb::arg("expr"), nb::arg("axis"));
-  te.def("argmax", &arg_reduction<te::argmax>, nb::arg("index"), nb::arg("value"), nb::arg("axis"));
-  te.def("argmin", &arg_reduction<te::argmin>, nb::arg("index"), nb::arg("value"), nb::arg("axis"));
+  te.def("sum", &reduction<te::sum>, nb::arg("expr"), nb::arg("axis"), "The sum of an expression over reduction axes.");
+  te.def("prod", &reduction<te::prod>, nb::arg("expr"), nb::arg("axis"), "The product over reduction axes.");
+  te.def("max", &reduction<te::max>, nb::arg("expr"), nb::arg("axis"), "The greatest value over reduction axes.");
+  te.def("min", &reduction<te::min>, nb::arg("expr"), nb::arg("axis"), "The least value over reduction axes.");
+  te.def("argmax", &arg_reduction<te::argmax>, nb::arg("index"), nb::arg("value"), nb::arg("axis"),
+         "The index of the greatest value, the first of several, and the value.");
+  te.def("argmin", &arg_reduction<te::argmin>, nb::arg("index"), nb::arg("value"), nb::arg("axis"),
+         "The index of the least value, the first of several, and the value.");
   te.def(
       "reduce", &general_reduction, nb::arg("combine"), nb::arg("source"), nb::arg("identity"), nb::arg("axis"),
       "combine(state, source) over the axes, from `identity`; with a tuple of sources, states are tuples. It must be "

@@ -1,6 +1,8 @@
-"""The pages that show Python: their code runs, in order, and prints what they say.
+"""The pages that show Python, and the command: their code runs, in order, and prints what they say.
 
-FETTLE_UPDATE_GOLDEN=1 writes what was printed into the pages.
+A page has an empty folder to itself. Blocks of Python share their names; each block of the shell that stands below a
+`<!-- run -->` is a script of its own, whose status counts and whose output does not. FETTLE_UPDATE_GOLDEN=1 writes what
+was printed into the pages.
 """
 
 import contextlib
@@ -9,11 +11,33 @@ import io
 import os
 import pathlib
 import re
+import subprocess
+import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-OPTIONAL = ("torch", "sklearn", "xgboost", "lightgbm")  # what pages import that is not everywhere
-BLOCK = re.compile(r"^```python\n(.*?)^```\n(\n<!-- output -->\n```\n(.*?)^```\n)?", re.M | re.S)
+OPTIONAL = ("onnxruntime", "torch", "sklearn", "xgboost", "lightgbm")  # what pages import that is not everywhere
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(\n<!-- output -->\n```\n(.*?)^```\n)?|^<!-- run -->\n```sh\n(?P<shell>.*?)^```\n",
+                   re.M | re.S)  # fmt: skip
+ELSEWHERE = {"devices.md"}  # whose processes tests/e2e/devices_test.cpp looks after
+
+
+def run_shell(script, place):
+    """With the command of this build and this Python on the path; nothing is left in folders of the user's."""
+    programs = pathlib.Path("programs")
+    if not programs.exists():
+        programs.mkdir()
+        (programs / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        (programs / "python").chmod(0o700)
+    built = pathlib.Path(os.environ["FETTLE_WORKER"]).resolve().parent
+    home = str(pathlib.Path("home").resolve())
+    environment = {**os.environ, "PATH": f"{programs.resolve()}:{built}:{os.environ['PATH']}", "HOME": home,
+                   "XDG_DATA_HOME": home, "XDG_CACHE_HOME": home}  # fmt: skip
+    environment.pop("FETTLE_CACHE", None)
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, env=environment)
+    if done.returncode != 0:
+        raise AssertionError(f"{place} ends with {done.returncode}:\n{script}\n{done.stdout}{done.stderr}")
 
 
 def run_page(path):
@@ -22,6 +46,9 @@ def run_page(path):
     names = {"__name__": "page"}
     made, at = [], 0
     for block in BLOCK.finditer(text):
+        if block["shell"] is not None:
+            run_shell(block["shell"], f"{path.name}, line {text[:block.start()].count(chr(10)) + 1}")
+            continue
         printed = io.StringIO()
         line = text[:block.start()].count("\n") + 1
         with contextlib.redirect_stdout(printed):
@@ -45,14 +72,15 @@ class Pages(unittest.TestCase):
         for module in OPTIONAL:
             if re.search(rf"^import {module}\b", path.read_text(), re.M) and not importlib.util.find_spec(module):
                 self.skipTest(f"there is no {module} here")
-        made = run_page(path)
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            made = run_page(path)
         if os.environ.get("FETTLE_UPDATE_GOLDEN") == "1":
             path.write_text(made)
         self.assertEqual(path.read_text(), made)
 
 
 for page in sorted((ROOT / "docs").glob("*.md")):
-    if BLOCK.search(page.read_text()):
+    if page.name not in ELSEWHERE and BLOCK.search(page.read_text()):
         setattr(Pages, f"test_{page.stem.replace('-', '_')}", lambda self, name=page.name: self.check(name))
 
 

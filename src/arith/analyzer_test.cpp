@@ -146,6 +146,21 @@ TEST_F(Loops, TailsOfSplit) {
   EXPECT_FALSE(a.can_prove(lt(shifted, 99)));
 }
 
+// Without an end to its work, each step combines sums of all sizes with as many assumptions: minutes a proof.
+TEST_F(Loops, ManyAssumptionsOverManySizes) {
+  const auto scope = a.enter();
+  const Var all = loop("n", 1 << 20);
+  Expr before = 0;
+  std::vector<Expr> sums;
+  for (int i = 0; i < 64; ++i) {
+    before = before + Expr(loop("s" + std::to_string(i), Expr(int64_t{1} << 30)));
+    sums.push_back(before);
+    a.add_assumption(le(before, Expr(all) + i));
+  }
+  EXPECT_TRUE(a.can_prove(le(sums[0], Expr(all) + 5)));
+  for (size_t i = 0; i + 2 < sums.size(); ++i) EXPECT_FALSE(a.can_prove(le(sums[i + 2] * 2, sums[i] * 3 + 7))) << i;
+}
+
 TEST_F(Loops, ScopesEnd) {
   const Var i = loop("i", 10);
   {

@@ -7,6 +7,8 @@ namespace fettle {
 namespace {
 
 constexpr int kMaxDepth = 8;
+/// A proof over dozens of sizes gives up here: each step would combine sums of all of them with as many assumptions.
+constexpr int64_t kMostWork = 1 << 16;
 
 bool has_factor(const Expr& term, const VarNode* var, Expr* others) {
   std::vector<Expr> factors;
@@ -77,6 +79,7 @@ bool Simplifier::prove_nonnegative(const LinearForm& form, int budget) {
   if (a_.proving_) return a_.int_bounds(form).min >= 0;
   a_.proving_ = true;
   steps_left_ = budget;
+  work_left_ = kMostWork;
   const bool proven = prove_step(form, 0);
   a_.proving_ = false;
   return proven;
@@ -128,6 +131,8 @@ bool Simplifier::prove_by_constraints(const LinearForm& form, int depth) {
       if (coeff == 0 || (coeff > 0) != (t.coeff > 0)) continue;
       const int64_t g = std::gcd(coeff, t.coeff);
       if (!fits(form, std::abs(t.coeff) / g) || !fits(constraint, std::abs(coeff) / g)) continue;
+      work_left_ -= std::ssize(form.terms) * std::ssize(constraint.terms);
+      if (work_left_ < 0) return false;
       LinearForm rest = form;  // (|t| / g) form - (|coeff| / g) c
       rest.scale(std::abs(t.coeff) / g);
       rest.add(constraint, -(std::abs(coeff) / g));

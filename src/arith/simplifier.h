@@ -65,7 +65,8 @@ class Simplifier {
   };
 
   Analyzer& a_;
-  int steps_left_ = 0;
+  int steps_left_ = 0;            // of the proof at hand
+  int64_t work_left_ = 0;         // likewise: terms that are compared with terms
   std::vector<Remembered> memo_;  // divisions, min, max of shared nodes
 };
 

@@ -207,6 +207,7 @@ nlohmann::json describe_limits(std::string* text) {
 
 Check check_micro_kernels(const Target& target) {
   const std::string path = micro_kernel_table_file(target).string();
+  if (path.empty()) return {"micro-kernel table", false, false, "each tuning measures it: set XDG_CACHE_HOME"};
   if (const auto table = MicroKernelTable::load(path, target))
     return {"micro-kernel table", false, true,
             fmt::format("{}: {} tiles, {:.2f} GHz", path, table->tiles().size(), table->costs().hz * 1e-9)};

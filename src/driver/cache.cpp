@@ -282,9 +282,9 @@ Result<Model> open_cached_model(const ModelSource& source, const OpenOptions& op
   // A file that changed meanwhile would be kept under what it was before.
   const auto after = key_of(source, options, folder);
   if (after && *after == *key && keep(compiled, file)) {
-    auto kept = load_kept(file, run);
+    auto kept = Model::load(file, run);
     make_room(folder);
-    if (kept) return std::move(*kept);
+    if (kept) return kept;
   }
   return compiled.instantiate(run);
 }

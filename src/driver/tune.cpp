@@ -242,7 +242,7 @@ TuningRun describe_run(const Graph& graph, const Plan& plan, const std::vector<T
 
 std::filesystem::path micro_kernel_table_file(const Target& target, const std::filesystem::path& cache_folder) {
   const std::filesystem::path folder = cache_folder.empty() ? default_cache_folder() : cache_folder;
-  return folder / ("micro-kernels-" + target.fingerprint().hex().substr(0, 16));
+  return folder.empty() ? folder : folder / ("micro-kernels-" + target.fingerprint().hex().substr(0, 16));
 }
 
 Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database> database,

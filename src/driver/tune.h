@@ -51,7 +51,7 @@ struct TuneModelOptions {
   std::filesystem::path cache_folder;
 };
 
-/// Where the micro-kernel table of `target` is kept; cache_folder empty: default_cache_folder().
+/// Where the micro-kernel table of `target` is kept; cache_folder empty: default_cache_folder(). Empty: nowhere.
 std::filesystem::path micro_kernel_table_file(const Target& target, const std::filesystem::path& cache_folder = {});
 
 struct TuneModelResult {

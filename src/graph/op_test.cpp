@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "graph/passes/passes.h"
 #include "graph/plan/plan.h"
 #include "graph/testing.h"
 #include "ir/compare.h"
@@ -98,6 +99,29 @@ TEST(Op, TypesWithoutAMeaning) {
         refused += !func;
       }
   EXPECT_GT(refused, 0);
+}
+
+// An axis is asked for wherever one of the parameters is a list.
+TEST(Op, ZeroPointsOfANumberThatIsQuantized) {
+  GraphMaker m;
+  const std::vector<Value*> inputs{m.graph.add_input("x", {kU8, {}}), m.graph.add_input("scale", {kF32, {1}}),
+                                   m.graph.add_input("zero", {kU8, {2}})};
+  m.graph.add_output("y", m.graph.add_node(find_op("DequantizeLinear"), "y", inputs)->output());
+  EXPECT_FALSE(passes::infer_shapes(m.graph, {}));
+}
+
+// What an operator reads of the end of a shape that has none, only sanitizers would tell: so it must be refused.
+TEST(Op, NumbersWhereDimsAreNeeded) {
+  for (const auto& [name, dtype] : std::vector<std::pair<std::string, DType>>{
+           {"MatMulInteger", kU8}, {"com.microsoft.BiasSplitGelu", kF32}, {"com.microsoft.MultiHeadAttention", kF32}}) {
+    GraphMaker m;
+    std::vector<Value*> inputs;
+    for (int i = 0; i < find_op(name)->min_inputs; ++i) inputs.push_back(m.graph.add_input("x", {dtype, {}}));
+    m.graph.add_output("y", m.graph.add_node(find_op(name), "y", inputs)->output());
+    const auto typed = passes::infer_shapes(m.graph, {});
+    ASSERT_FALSE(typed) << name;
+    EXPECT_EQ(typed.error().code, ErrorCode::E605) << name;
+  }
 }
 
 TEST(OpTraits, CommutativeOperatorsTakeTwoInputs) {

@@ -116,7 +116,12 @@ Result<Var> Parser::find_var(const std::string& name) {
 
 Result<Buffer> Parser::find_buffer(const std::string& name, size_t rank) {
   const auto found = buffers_.find(name);
-  if (found != buffers_.end() && !found->second.empty()) return found->second.back();
+  if (found != buffers_.end() && !found->second.empty()) {
+    const Buffer& buffer = found->second.back();
+    if (mode_ == Mode::kStrict || buffer->shape.size() == rank)
+      return buffer;  // a strict program is checked as a whole
+    return ill_formed(fmt::format("'{}' has {} dims, and {} indices here", name, buffer->shape.size(), rank));
+  }
   if (mode_ == Mode::kStrict) return ill_formed(fmt::format("there is no buffer '{}' here", name));
   Buffer buffer = make_buffer(name, std::vector<Expr>(rank, Expr(0)));
   buffers_[name].push_back(buffer);

@@ -292,6 +292,12 @@ TEST(Text, TheDocumentedProgramsAreRead) {
   EXPECT_EQ(read, 3);
 }
 
+TEST(LoopText, ABufferHasTheSameIndicesEverywhere) {
+  const Result<Func> f = parse_loops("for i in 4:\n  for j in 4: C[i, j] = B[i] / B[i, j]\n");
+  ASSERT_FALSE(f);
+  EXPECT_NE(f.error().message.find("'B' has 1 dims, and 2 indices here"), std::string::npos) << f.error().to_string();
+}
+
 TEST(ParseLoops, InfersBlocks) {
   Result<Func> f = parse_loops("for i in 4:\n  for j in 8:\n    for k in 16: C[i, j] += A[i, k] * B[k, j]\n");
   ASSERT_TRUE(f.has_value()) << f.error().to_string();

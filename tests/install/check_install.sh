@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the build into a folder, moves that, and builds a program on it, once by CMake and once by pkg-config.
+# Installs the build into a folder, moves that, and builds a program on it, once by CMake and once by pkg-config. All
+# headers are compiled.
 # usage: check_install.sh BUILD COMPILER CMAKE
 set -euo pipefail
 build=$1 compiler=$2 cmake=$3
@@ -20,4 +21,9 @@ prefix=$folder/moved
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 "$compiler" $(pkg-config --cflags fettle) "$user/main.cpp" $(pkg-config --libs fettle) -o "$folder/by_pkg_config"
 "$folder/by_pkg_config"
+# Every header finds what it includes.
+headers=$(pkg-config --variable=includedir fettle)
+(cd "$headers" && find . -name '*.h' | sed 's|^\./\(.*\)|#include "\1"|' | sort) >"$folder/headers.cpp"
+"$compiler" $(pkg-config --cflags fettle) -fsyntax-only "$folder/headers.cpp"
+
 test "$(pkg-config --modversion fettle)" = "$("$prefix/bin/fettle" --version | cut -d ' ' -f 2)"

@@ -28,26 +28,32 @@ def get_available_providers():
 
 
 def get_all_providers():
+    """All names that ONNX Runtime knows, and Fettle's."""
     return [*_ELSEWHERE, *_AVAILABLE]
 
 
 def get_device():
+    """What sessions run on: the CPU."""
     return "CPU"
 
 
 def get_version_string():
+    """The version of ONNX Runtime whose interface this is."""
     return VERSION
 
 
 def get_build_info():
+    """Fettle's version, and that of the interface."""
     return f"{_fettle.name_and_version()}, with the interface of ONNX Runtime {VERSION}"
 
 
 def has_collective_ops():
+    """There are none."""
     return False
 
 
 def get_ep_devices():
+    """The one device that there is."""
     return [OrtEpDevice(FETTLE)]
 
 
@@ -63,6 +69,7 @@ def set_default_logger_severity(severity):
 
 
 def set_default_logger_verbosity(verbosity):
+    """Nothing is logged."""
     int(verbosity)
 
 
@@ -84,6 +91,7 @@ def preload_dlls(cuda=True, cudnn=True, msvc=True, directory=None):
 
 
 def print_debug_info():
+    """Prints what get_build_info says."""
     print(get_build_info())
 
 

@@ -23,7 +23,9 @@ class _Enumeration(enum.Enum):
 
 
 def _enumeration(name, **members):
-    return _Enumeration(name, members, module="fettle.onnxruntime.capi.onnxruntime_pybind11_state")
+    made = _Enumeration(name, members, module="fettle.onnxruntime.capi.onnxruntime_pybind11_state")
+    made.__doc__ = "One of " + ", ".join(members) + "."
+    return made
 
 
 GraphOptimizationLevel = _enumeration(

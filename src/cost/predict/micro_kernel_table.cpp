@@ -137,6 +137,7 @@ Result<MicroKernelTable> MicroKernelTable::load(const std::string& path, const T
 
 Result<MicroKernelTable> MicroKernelTable::load_or_measure(const Target& target, const std::string& path,
                                                            double limit_s) {
+  if (path.empty()) return measure(target, limit_s);
   if (auto known = load(path, target)) return known;
   FETTLE_TRY(MicroKernelTable table, measure(target, limit_s));
   (void)table.save(path);

@@ -36,7 +36,7 @@ class MicroKernelTable {
   /// seconds (E407 where no micro-kernel could be built).
   static Result<MicroKernelTable> measure(const Target& target, double limit_s = 10);
   /// The table kept at `path`, else measured and kept there; what is damaged or of another machine is measured anew. A
-  /// path that cannot be written is no error.
+  /// path that cannot be written is no error. Empty: it is measured, and kept nowhere.
   static Result<MicroKernelTable> load_or_measure(const Target& target, const std::string& path, double limit_s = 10);
 
   /// Whole or not at all. E702

@@ -4,6 +4,9 @@
 
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "onnx-ml.pb.h"
 
@@ -76,6 +79,40 @@ TEST(Description, SaysWhatTheFileSays) {
   ASSERT_EQ(made.overridable.size(), 1u);
   EXPECT_EQ(made.overridable[0].name, "w");
   EXPECT_EQ(made.nodes[0].op_type, "Add");
+}
+
+Result<OnnxModel> outline_of(const std::string& bytes) {
+  return parse_onnx_outline(std::as_bytes(std::span(bytes)), std::nullopt);
+}
+
+TEST(Description, AnOutlineLacksTheContentOfInitializersAlone) {
+  onnx::ModelProto model = sum();
+  model.mutable_graph()->mutable_node(0)->add_attribute()->mutable_t()->set_raw_data("kept");
+  auto* outside = model.mutable_graph()->add_initializer();
+  outside->set_name("o");
+  outside->set_data_location(TensorProto::EXTERNAL);
+  auto* entry = outside->add_external_data();
+  entry->set_key("location");
+  entry->set_value("o.bin");
+  auto* large = model.mutable_graph()->add_initializer();
+  large->set_name("l");
+  large->set_raw_data(std::string(1000, 'l'));
+  const auto outline = outline_of(model.SerializeAsString());
+  ASSERT_TRUE(outline);
+  EXPECT_EQ(external_files(*outline), std::vector<std::string>{"o.bin"});
+  for (int i : {0, 2}) {
+    model.mutable_graph()->mutable_initializer(i)->clear_float_data();
+    model.mutable_graph()->mutable_initializer(i)->clear_raw_data();
+  }
+  EXPECT_EQ(outline->proto->SerializeAsString(), model.SerializeAsString());
+}
+
+TEST(Description, AnOutlineIsRefusedWhereTheModelIs) {
+  const std::string bytes = sum().SerializeAsString();
+  for (size_t n = 0; n < bytes.size(); ++n) {
+    const std::string part = bytes.substr(0, n);
+    EXPECT_EQ(code_of(outline_of(part)), code_of(parse_onnx(std::as_bytes(std::span(part)), std::nullopt))) << n;
+  }
 }
 
 TEST(Description, FixesExtents) {

@@ -7,7 +7,7 @@ extern constinit const FrontendDef onnx_frontend = {
     .recognizes = [](std::string_view path, std::span<const std::byte>) { return path.ends_with(".onnx"); },
     .import = import_onnx,
     .parts = [](std::span<const std::byte> bytes, const std::string& path) -> Result<std::vector<std::string>> {
-      FETTLE_TRY(const OnnxModel model, parse_onnx(bytes, std::nullopt, path));
+      FETTLE_TRY(const OnnxModel model, parse_onnx_outline(bytes, std::nullopt, path));
       return external_files(model);
     },
 };

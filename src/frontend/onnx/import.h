@@ -47,6 +47,13 @@ Result<OnnxModel> read_onnx(const std::string& path);
 Result<OnnxModel> parse_onnx(std::span<const std::byte> bytes, std::optional<std::string> folder,
                              std::string label = "model");
 
+/// What read_onnx and parse_onnx read, without the content of the graph's initializers, which takes most of the time.
+/// Where external data lie is in it. Whether the content that is left out makes sense is not looked at.
+/// Errors: theirs.
+Result<OnnxModel> read_onnx_outline(const std::string& path);
+Result<OnnxModel> parse_onnx_outline(std::span<const std::byte> bytes, std::optional<std::string> folder,
+                                     std::string label = "model");
+
 /// Makes a graph: operators normalised to the newest opset, initializers as constants (mapped, not copied, where their
 /// bytes lie raw in an external file), provenance = the file's nodes. Types are inferred by the passes.
 /// What the file declares of the types of values is kept (Value::declared).

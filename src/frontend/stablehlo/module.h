@@ -23,10 +23,11 @@ struct Quantization {
   DType storage;    // of the integers
   DType expressed;  // of the real numbers
   int64_t storage_min = 0, storage_max = 0;
-  std::vector<double> scales;        // one, one for each index of `dims[0]`, or one a block, row by row
-  std::vector<int64_t> zero_points;  // as many
-  std::vector<int64_t> dims = {};    // those that scales differ along; none: one scale for all
-  std::vector<int64_t> blocks = {};  // elements of each of `dims` that share a scale; none: 1
+  std::vector<double> scales;             // one, one for each index of `dims[0]`, or one a block, row by row
+  std::vector<int64_t> zero_points;       // as many
+  std::vector<int64_t> dims = {};         // those that scales differ along; none: one scale for all
+  std::vector<int64_t> blocks = {};       // elements of each of `dims` that share a scale; none: 1
+  std::vector<int64_t> scale_shape = {};  // of blocks: scales along each dim of the tensor
   friend bool operator==(const Quantization&, const Quantization&) = default;
 };
 
@@ -75,6 +76,15 @@ struct EnumValue {
 struct StructValue {
   std::string kind;  // "dot"
   Attributes fields;
+
+  // Defined behind Attribute, of which it is a part.
+  StructValue();
+  StructValue(std::string kind, Attributes fields);
+  StructValue(const StructValue& other);
+  StructValue(StructValue&& other) noexcept;
+  StructValue& operator=(const StructValue& other);
+  StructValue& operator=(StructValue&& other) noexcept;
+  ~StructValue();
 };
 struct SymbolRef {
   std::string name;  // without the "@"
@@ -86,16 +96,40 @@ struct OpaqueValue {
 struct UnitValue {};
 
 struct Attribute {
-  std::variant<UnitValue, bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
-               std::vector<bool>, std::vector<Attribute>, Attributes, DenseElements, Type, EnumValue, StructValue,
-               SymbolRef, OpaqueValue>
-      value;
+  using Content = std::variant<UnitValue, bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
+                               std::vector<bool>, std::vector<Attribute>, Attributes, DenseElements, Type, EnumValue,
+                               StructValue, SymbolRef, OpaqueValue>;
+  Content value;
+
+  // Defined where attributes, of which lists are parts, are complete.
+  Attribute();
+  Attribute(Content content);
+  Attribute(const Attribute& other);
+  Attribute(Attribute&& other) noexcept;
+  Attribute& operator=(const Attribute& other);
+  Attribute& operator=(Attribute&& other) noexcept;
+  ~Attribute();
 
   template <typename T>
   const T* get_if() const {
     return std::get_if<T>(&value);
   }
 };
+inline Attribute::Attribute() = default;
+inline Attribute::Attribute(Content content) : value(std::move(content)) {}
+inline Attribute::Attribute(const Attribute& other) = default;
+inline Attribute::Attribute(Attribute&& other) noexcept = default;
+inline Attribute& Attribute::operator=(const Attribute& other) = default;
+inline Attribute& Attribute::operator=(Attribute&& other) noexcept = default;
+inline Attribute::~Attribute() = default;
+inline StructValue::StructValue() = default;
+inline StructValue::StructValue(std::string of_kind, Attributes with_fields)
+    : kind(std::move(of_kind)), fields(std::move(with_fields)) {}
+inline StructValue::StructValue(const StructValue& other) = default;
+inline StructValue::StructValue(StructValue&& other) noexcept = default;
+inline StructValue& StructValue::operator=(const StructValue& other) = default;
+inline StructValue& StructValue::operator=(StructValue&& other) noexcept = default;
+inline StructValue::~StructValue() = default;
 
 /// Null where it is missing.
 const Attribute* find_attribute(const Attributes& attributes, std::string_view name);

@@ -68,6 +68,7 @@ bool is_number(const Shape& shape) {
 }
 
 Types matmul_integer_type(const Node& node) {
+  FETTLE_TRY(Shape shape, product_shape(node));
   for (size_t i = 0; i < 2; ++i) {
     const DType dtype = dtype_of(node, i);
     if (dtype != kI8 && dtype != kU8) return bad_types(node, "an operand is of " + dtype.to_string());
@@ -84,7 +85,6 @@ Types matmul_integer_type(const Node& node) {
       if (d != own && !(zero[d] == Dim(1)))
         FETTLE_TRY_VOID(common_dim(node, operand[d], zero[d], "zero points of batches"));
   }
-  FETTLE_TRY(Shape shape, product_shape(node));
   return one_type(kI32, std::move(shape));
 }
 

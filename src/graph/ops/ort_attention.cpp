@@ -186,8 +186,8 @@ Values multi_head_attention(Lowering& g, const Node& node) {
     if (k || v || bias) return bad_types(node, "queries that come with keys and values, and a bias or keys beside");
     heads = {turned(q, 0), turned(q, 1), turned(q, 2)};
   } else {
-    const Dim& columns = q->shape().back();
     if (!k || q->rank() != 3) return bad_types(node, "there are no keys, or the queries are not of rank 3");
+    const Dim& columns = q->shape().back();
     if (bias && !columns.is_number()) return not_known(node, "the columns of a bias must be known");
     const int64_t width = columns.is_number() ? columns.value() : 0;
     FETTLE_TRY(heads.q, split_heads(g, node, with_bias(q, 0, width), count));

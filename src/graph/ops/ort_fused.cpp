@@ -32,6 +32,7 @@ Values bias_add(Lowering& g, const Node& node) {
 // a * gelu(b), where x + bias is [a, b] along the last axis
 Values bias_split_gelu(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_attributes(node, {}));
+  FETTLE_TRY_VOID(check_rank(node, 0, 1));
   Value* x = g("Add", {node.inputs[0], node.inputs[1]});
   const Dim& columns = x->shape().back();
   if (!columns.is_number() || columns.value() % 2 != 0)

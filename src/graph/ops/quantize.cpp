@@ -43,7 +43,9 @@ Result<> check_parameter(const Node& node, size_t input, int64_t axis) {
 // The axis, where parameters are not one number each.
 Result<int64_t> check_parameters(const Node& node) {
   int64_t axis = 0;
-  if (node.attrs.get_int("block_size", 0) != 0 || !is_one_number(shape_of(node, 1))) {
+  bool has_axis = node.attrs.get_int("block_size", 0) != 0;
+  for (size_t i = 1; i < node.inputs.size(); ++i) has_axis |= has_input(node, i) && !is_one_number(shape_of(node, i));
+  if (has_axis) {
     FETTLE_TRY(axis, axis_of(node, 1));
   }
   for (size_t i = 1; i < node.inputs.size(); ++i)

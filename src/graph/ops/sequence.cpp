@@ -247,6 +247,7 @@ Result<Values> split_to_sequence(Lowering& g, const Node& node) {
   const Dim extent = shape[static_cast<size_t>(axis)];
   const bool keeps = split || node.attrs.get_int("keepdims", 1) != 0;
   // The pieces' sizes: a list, or one size for all but the last.
+  constexpr size_t kMostPieces = 256;
   std::optional<std::vector<Dim>> sizes;
   Dim size = 1;
   if (split && split->rank() == 1) {
@@ -256,14 +257,13 @@ Result<Values> split_to_sequence(Lowering& g, const Node& node) {
     if (split) size = g.sizes(g.reshape(split, {}), 0).front();
     if (size.max() < 1) return bad_attribute(node, "a piece has no elements");
     note_not_negative(node, size - 1, "a piece's size");
-    if (size.is_number() && extent.is_number()) {
+    if (size.is_number() && extent.is_number() && extent.value() / size.value() < int64_t{kMostPieces}) {
       sizes.emplace();
       for (int64_t begin = 0; begin < extent.value(); begin += size.value())
         sizes->emplace_back(std::min(size.value(), extent.value() - begin));
     }
   }
   FETTLE_TRY_VOID(g.status());
-  constexpr size_t kMostPieces = 256;
   if (sizes && sizes->size() <= kMostPieces && !sizes->empty()) {
     Values elements;
     Dim begin = 0;

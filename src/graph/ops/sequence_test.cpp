@@ -62,6 +62,13 @@ TEST_F(Sequences, APieceOfATensorIsASlice) {
   EXPECT_EQ(g.outputs()[0].value->shape(), (Shape{1, n_}));
 }
 
+// A few numbers of a file must not become a list without end.
+TEST_F(Sequences, PiecesWithoutNumberAreNotListed) {
+  const auto s = many("SplitToSequence", {input("x", {0, kMaxDim})}, 2, {{"axis", int64_t{1}}});
+  g.add_output("n", many("SequenceLength", {s[0], s[1]}, 1)[0]);
+  (void)optimize(g);
+}
+
 TEST_F(Sequences, PositionsOutsideAreRefused) {
   const auto s = many("SequenceConstruct", {input("a", {3}), input("b", {2})});
   g.add_output("y", many("SequenceAt", {s[0], s[1], position(2)}, 1)[0]);

@@ -17,7 +17,7 @@
 namespace fettle::passes {
 
 // Contents beyond this are no shape arithmetic.
-constexpr size_t kMaxContent = 64;
+constexpr int64_t kMaxContent = 64;
 
 std::optional<std::vector<Dim>> known_content(const Node& node) {
   const Value& output = *node.outputs[0];
@@ -26,10 +26,10 @@ std::optional<std::vector<Dim>> known_content(const Node& node) {
     return std::nullopt;
   const DType dtype = output.dtype();
   if (!dtype.is_bool() && (!dtype.is_int() || dtype.bits < 32)) return std::nullopt;
+  const int64_t count = element_count(output.shape()).value();
+  if (count > kMaxContent) return std::nullopt;
   auto content = node.op->content(node);
-  if (!content || content->size() > kMaxContent) return std::nullopt;
-  const Dim count = element_count(output.shape());
-  if (static_cast<int64_t>(content->size()) != count.value()) return std::nullopt;
+  if (!content || std::ssize(*content) != count) return std::nullopt;
   for (const Dim& d : *content)  // dims saturate: what large numbers become is not known
     if (d.is_number() && std::abs(d.value()) >= kMaxDim) return std::nullopt;
   return content;

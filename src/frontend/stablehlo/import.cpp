@@ -1,0 +1,310 @@
+#include "frontend/stablehlo/import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "frontend/stablehlo/importer.h"
+#include "frontend/stablehlo/read.h"
+#include "graph/op_util.h"
+
+namespace fettle {
+namespace stablehlo {
+namespace {
+
+constexpr std::string_view kCustomCall = "stablehlo.custom_call";
+
+bool is_return(const Op& op) { return op.name == "stablehlo.return" || op.name == "func.return"; }
+
+Diagnostic placed(Diagnostic diagnostic, const Op& op) {
+  if (diagnostic.where.find(op.location) == std::string::npos || op.location.empty())
+    diagnostic.where = op.location.empty() ? label_of(op) : fmt::format("{}, {}", label_of(op), op.location);
+  return diagnostic;
+}
+
+const std::string* called(const Op& op) {
+  for (const std::string_view name : {"callee", "decomposition"})
+    if (const Attribute* attribute = find_attribute(op.attributes, name))
+      if (const auto* symbol = attribute->get_if<SymbolRef>()) return &symbol->name;
+  return nullptr;
+}
+
+/// Operators that a program reaches and that are not known, each by its name, with where it stands first.
+class Survey {
+ public:
+  explicit Survey(const Module& module) : module_(module) {}
+  void visit(const Function& function) {
+    if (seen_.insert(&function).second) visit(function.body);
+  }
+  const std::vector<std::string>& unknown() const { return unknown_; }
+
+ private:
+  void visit(const Block& block) {
+    for (const Op& op : block.ops) {
+      if (is_return(op)) continue;
+      if (!find_entry(op) && names_.insert(label_of(op)).second)
+        unknown_.push_back(op.location.empty() ? label_of(op) : fmt::format("{} ({})", label_of(op), op.location));
+      if (const std::string* name = called(op))
+        if (const Function* function = module_.find(*name)) visit(*function);
+      for (const Region& region : op.regions)
+        for (const Block& inner : region.blocks) visit(inner);
+    }
+  }
+
+  const Module& module_;
+  std::unordered_set<const Function*> seen_;
+  std::unordered_set<std::string> names_;
+  std::vector<std::string> unknown_;
+};
+
+std::string name_of(const std::vector<Attributes>& attributes, size_t i, std::string_view key, const char* otherwise) {
+  if (i < attributes.size())
+    if (const Attribute* found = find_attribute(attributes[i], key))
+      if (const auto* text = found->get_if<std::string>(); text && !text->empty()) return *text;
+  return fmt::format("{}{}", otherwise, i);
+}
+
+Result<> check_type(const Type& type, std::string_view what) {
+  if (type.kind == Type::Kind::kTensor && !type.is_ranked)
+    return fail(ErrorCode::E603, fmt::format("{} is of a tensor without a rank", what));
+  if (!type.element.unknown.empty())
+    return fail(ErrorCode::E603, fmt::format("{} is of element type {}", what, type.element.unknown));
+  for (const Type& part : type.inputs) FETTLE_TRY_VOID(check_type(part, what));
+  return {};
+}
+
+// Whether a tensor is what a type says, as far as can be told.
+bool fits(const Tensor& tensor, const Type& type) {
+  if (type.kind == Type::Kind::kToken) return true;
+  if (type.kind == Type::Kind::kTuple)
+    return tensor.parts.size() == type.inputs.size() &&
+           std::ranges::equal(tensor.parts, type.inputs, [](const Tensor& a, const Type& b) { return fits(a, b); });
+  if (!tensor.re || tensor.is_complex() != type.element.is_complex) return false;
+  const TensorType& made = *tensor.re->type;
+  if (made.dtype != type.element.dtype || made.shape.size() != type.shape.size()) return false;
+  for (size_t d = 0; d < type.shape.size(); ++d)
+    if (type.shape[d] != kDynamic && !may_equal(made.shape[d], type.shape[d])) return false;
+  return true;
+}
+
+}  // namespace
+
+std::string label_of(const Op& op) {
+  if (op.name != kCustomCall) return op.name;
+  const Attribute* target = find_attribute(op.attributes, "call_target_name");
+  const auto* name = target ? target->get_if<std::string>() : nullptr;
+  return fmt::format("{} @{}", kCustomCall, name ? *name : "");
+}
+
+Value* Importer::reach(Value* value, Scope* owner, Scope& in) {
+  if (owner == &in) return value;
+  if (const auto found = in.captures.find(value); found != in.captures.end()) return found->second;
+  Value* outside = reach(value, owner, *in.around);
+  if (outside != value)
+    if (const auto found = in.captures.find(outside); found != in.captures.end())
+      return in.captures[value] = found->second;
+  Value* inside = nullptr;
+  if (outside->is_constant()) {
+    inside = in.graph.add_constant(outside->name, *outside->constant);
+  } else {
+    inside = in.graph.add_input(outside->name, *outside->type);
+    inside->content = outside->content;
+    in.captured.push_back({outside, inside});
+  }
+  // What it was before it was broadcast is known inside, too.
+  if (const auto narrow = in.around->narrow.find(outside);
+      narrow != in.around->narrow.end() && narrow->second->is_constant())
+    in.narrow[inside] = in.graph.add_constant(narrow->second->name, *narrow->second->constant);
+  in.captures[value] = inside;
+  return in.captures[outside] = inside;
+}
+
+Result<> Importer::in_body(Scope& body, std::string name, const std::function<Result<>()>& fill) {
+  body.graph = Graph(std::move(name));
+  body.around = scope_;
+  body.depth = scope_->depth + 1;
+  body.number = ++n_scopes_;
+  FETTLE_TRY_VOID(check_limit(limits_, &Limits::nesting, body.depth));
+  scope_ = &body;
+  Result<> filled = fill();
+  scope_ = body.around;
+  return filled;
+}
+
+Result<Tensors> Importer::import_region(const Region& region, const Tensors& arguments) {
+  if (region.blocks.size() != 1)
+    return fail(ErrorCode::E603, fmt::format("a region of {} blocks", region.blocks.size()));
+  return import_block(region.blocks[0], arguments);
+}
+
+Result<Tensors> Importer::import_block(const Block& block, const Tensors& arguments) {
+  if (block.arguments.size() != arguments.size())
+    return fail(ErrorCode::E605,
+                fmt::format("a block takes {} values and is given {}", block.arguments.size(), arguments.size()));
+  for (size_t i = 0; i < arguments.size(); ++i) frame_->values[block.arguments[i]] = {arguments[i], scope_->number};
+  for (const Op& op : block.ops) {
+    if (!is_return(op)) {
+      if (auto done = import_op(op); !done) return fail(placed(std::move(done.error()), op));
+      continue;
+    }
+    Tensors results;
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      FETTLE_TRY(results.emplace_back(), value_of(op.operands[i]));
+    }
+    return results;
+  }
+  return fail(ErrorCode::E605, "a block returns nothing");
+}
+
+Result<Tensor> Importer::value_of(ValueId id) {
+  const auto found = frame_->values.find(id);
+  Scope* owner = scope_;
+  while (owner && found != frame_->values.end() && owner->number != found->second.scope) owner = owner->around;
+  if (!owner || found == frame_->values.end())
+    return fail(ErrorCode::E605, "an operand is used before it is made, or beyond its region");
+  Tensor tensor = found->second.tensor;
+  if (owner != scope_) for_each_part(tensor, [&](Value*& value) { value = reach(value, owner); });
+  return tensor;
+}
+
+Result<> Importer::import_op(const Op& op) {
+  FETTLE_TRY_VOID(check_limit(limits_, &Limits::nodes, ++n_ops_));
+  const OpEntry* entry = find_entry(op);
+  if (!entry) return fail(ErrorCode::E603, "the operator is not known");
+  for (const auto* types : {&op.operand_types, &op.result_types})
+    for (const Type& type : *types) FETTLE_TRY_VOID(check_type(type, "an operand or a result"));
+  Tensors operands;
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    FETTLE_TRY(operands.emplace_back(), value_of(op.operands[i]));
+  }
+  OpImport o(*this, op, std::move(operands));
+  auto results = import_with(o, *entry);
+  FETTLE_TRY_VOID(o.g.status());
+  if (!results) return fail(std::move(results.error()));
+  if (results->size() != op.results.size())
+    return fail(ErrorCode::E605, fmt::format("it has {} results, not {}", results->size(), op.results.size()));
+  for (size_t i = 0; i < results->size(); ++i) {
+    const Tensor& made = (*results)[i];
+    if (!fits(made, op.result_types[i]))
+      return fail(ErrorCode::E605,
+                  fmt::format("its result is {}, not {}", made.re ? made.re->type->to_string() : "none",
+                              op.result_types[i].to_string()));
+    frame_->values[op.results[i]] = {made, scope_->number};
+  }
+  return {};
+}
+
+Result<Tensors> Importer::call(const std::string& name, const Tensors& arguments, const std::string& location) {
+  const Function* function = module_.find(name);
+  if (!function) return fail(ErrorCode::E605, fmt::format("there is no function @{}", name), location);
+  for (const Frame* frame = frame_; frame; frame = frame->caller)
+    if (frame->function == function) return fail(ErrorCode::E603, fmt::format("@{} calls itself", name), location);
+  Frame frame{.function = function, .caller = frame_};
+  frame_ = &frame;
+  auto results = import_block(function->body, arguments);
+  frame_ = frame.caller;
+  return results;
+}
+
+Result<Tensor> Importer::add_input(const Function& function, size_t i, const Type& type, const std::string& name) {
+  FETTLE_TRY_VOID(check_type(type, fmt::format("the input \"{}\"", name)));
+  Tensor tensor;
+  if (type.kind == Type::Kind::kToken) return tensor;
+  if (type.kind == Type::Kind::kTuple) {
+    for (size_t k = 0; k < type.inputs.size(); ++k) {
+      FETTLE_TRY(tensor.parts.emplace_back(), add_input(function, i, type.inputs[k], fmt::format("{}.{}", name, k)));
+    }
+    return tensor;
+  }
+  FETTLE_TRY_VOID(check_limit(limits_, &Limits::rank, std::ssize(type.shape), name));
+  Shape shape;
+  for (size_t d = 0; d < type.shape.size(); ++d) {
+    const int64_t bound = d < type.bounds.size() && type.bounds[d] != kDynamic ? type.bounds[d] : kMaxDim;
+    shape.push_back(type.shape[d] == kDynamic ? Dim::symbol(fmt::format("{}.{}", name, d), 0, bound)
+                                              : Dim(type.shape[d]));
+  }
+  if (type.element.is_complex) shape.emplace_back(2);
+  Value* value = scope_->graph.add_input(name, {type.element.dtype, shape});
+  tensor.quantization = type.element.quantization;
+  if (!type.element.is_complex) {
+    tensor.re = value;
+    return tensor;
+  }
+  const Node node{.name = name};
+  passes::Lowering g(scope_->graph, node);
+  const int64_t last = std::ssize(shape) - 1;
+  shape.pop_back();
+  tensor.re = g.reshape(g.slice(value, last, 0, 1), shape);
+  tensor.im = g.reshape(g.slice(value, last, 1, 2), shape);
+  FETTLE_TRY_VOID(g.status());
+  return tensor;
+}
+
+Result<> Importer::add_output(const std::string& name, const Tensor& tensor) {
+  for (size_t k = 0; k < tensor.parts.size(); ++k)
+    FETTLE_TRY_VOID(add_output(fmt::format("{}.{}", name, k), tensor.parts[k]));
+  if (!tensor.re) return {};
+  Value* value = tensor.re;
+  if (tensor.im) {
+    const Node node{.name = name};
+    passes::Lowering g(scope_->graph, node);
+    const int64_t rank = std::ssize(value->shape());
+    value = g("Concat", {g.unsqueeze(tensor.re, {rank}), g.unsqueeze(tensor.im, {rank})}, {{{"axis", rank}}});
+    FETTLE_TRY_VOID(g.status());
+  }
+  std::string unique = name;
+  const auto is_taken = [&](const std::string& text) {
+    return std::ranges::find(scope_->graph.outputs(), text, &GraphOutput::name) != scope_->graph.outputs().end();
+  };
+  for (int k = 1; is_taken(unique); ++k) unique = fmt::format("{}.{}", name, k);
+  scope_->graph.add_output(std::move(unique), value);
+  return {};
+}
+
+Result<Graph> Importer::run() {
+  const Function* main = module_.find("main");
+  if (!main) {
+    for (const Function& function : module_.functions) {
+      if (!function.is_public) continue;
+      if (main) return fail(ErrorCode::E602, "it has several public functions, and none is called main");
+      main = &function;
+    }
+  }
+  if (!main) return fail(ErrorCode::E602, "it has no public function");
+  Survey survey(module_);
+  survey.visit(*main);
+  if (!survey.unknown().empty())
+    return fail(ErrorCode::E603, fmt::format("{}", fmt::join(survey.unknown(), ", ")), "operators");
+  FETTLE_TRY_VOID(check_limit(limits_, &Limits::inputs, std::ssize(main->body.arguments)));
+  FETTLE_TRY_VOID(check_limit(limits_, &Limits::outputs, std::ssize(main->result_types)));
+  Scope scope{.graph = Graph(module_.name.empty() ? "module" : module_.name)};
+  scope_ = &scope;
+  Tensors arguments;
+  for (size_t i = 0; i < main->body.arguments.size(); ++i) {
+    FETTLE_TRY(arguments.emplace_back(), add_input(*main, i, main->body.argument_types[i],
+                                                   name_of(main->argument_attributes, i, "jax.arg_info", "arg")));
+  }
+  FETTLE_TRY(const Tensors results, call(main->name, arguments, {}));
+  for (size_t i = 0; i < results.size(); ++i)
+    FETTLE_TRY_VOID(add_output(name_of(main->result_attributes, i, "jax.result_info", "result"), results[i]));
+  scope.graph.sort();
+  return std::move(scope.graph);
+}
+
+}  // namespace stablehlo
+
+Result<Graph> import_stablehlo(const stablehlo::Module& module, const Limits& limits) {
+  return stablehlo::Importer(module, limits).run();
+}
+
+Result<ImportedModel> import_stablehlo_bytes(std::span<const std::byte> bytes, const std::string& label,
+                                             const Limits& limits) {
+  FETTLE_TRY(const stablehlo::Module module, stablehlo::read_module(bytes, label, limits));
+  FETTLE_TRY(Graph graph, import_stablehlo(module, limits));
+  ImportedModel model;
+  return ImportedModel{std::make_shared<const Graph>(std::move(graph)), label,
+                       digest_bytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()})};
+}
+
+}  // namespace fettle

@@ -1,0 +1,180 @@
+#pragma once
+// How a StableHLO program becomes a graph: what import.cpp and the families of operators share.
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "frontend/stablehlo/import.h"
+#include "graph/passes/lowering.h"
+
+namespace fettle::stablehlo {
+
+using Values = std::vector<Value*>;
+using Ints = std::vector<int64_t>;
+
+/// What a value of a program is in the graph.
+struct Tensor {
+  Value* re = nullptr;  // null: a token, or a tuple
+  Value* im = nullptr;  // the imaginary part of complex numbers
+  std::shared_ptr<const Quantization> quantization = nullptr;
+  std::vector<Tensor> parts = {};  // of a tuple
+
+  bool is_complex() const { return im != nullptr; }
+};
+using Tensors = std::vector<Tensor>;
+
+/// Calls `visit` with each value of the graph that tensors are made of, in order; it may change them.
+template <typename T, typename Visit>
+void for_each_part(T& tensor, const Visit& visit) {
+  if (tensor.re) visit(tensor.re);
+  if (tensor.im) visit(tensor.im);
+  for (auto& part : tensor.parts) for_each_part(part, visit);
+}
+
+/// The graph that nodes are added to: the program's, or a body in the one around.
+struct Scope {
+  Graph graph;
+  Scope* around = nullptr;
+  int depth = 0;
+  int64_t number = 0;  // of all that one import has made
+  struct Captured {
+    Value *outside, *inside;
+  };
+  std::vector<Captured> captured = {};                     // the body's last inputs
+  std::unordered_map<const Value*, Value*> captures = {};  // by what is outside; constants among them
+  std::unordered_map<const Value*, Value*> narrow = {};    // of what was broadcast: what it was before
+};
+
+/// A function that is being inlined.
+struct Frame {
+  const Function* function = nullptr;
+  Frame* caller = nullptr;
+  struct Place {
+    Tensor tensor;
+    int64_t scope;  // its number
+  };
+  std::unordered_map<ValueId, Place> values = {};
+};
+
+class OpImport;
+using OpFunction = Result<Tensors> (*)(OpImport& o);
+/// What is made of an operator: one of a family's table.
+struct OpEntry {
+  std::string_view name;  // "stablehlo.add"; of a custom_call also its target: "stablehlo.custom_call @Sharding"
+  OpFunction import;
+};
+/// Entries of one source of this folder. The table of all is generated.
+struct OpEntries {
+  std::span<const OpEntry> list;
+};
+std::span<const OpEntries* const> op_entries();
+/// Null: it is not known.
+const OpEntry* find_entry(const Op& op);
+/// The operator's results. What is quantized, and is not known to its function, is so behind it and not before it.
+Result<Tensors> import_with(OpImport& o, const OpEntry& entry);
+/// As find_entry knows it, for errors.
+std::string label_of(const Op& op);
+
+/// One walk through a module.
+class Importer {
+ public:
+  Importer(const Module& module, const Limits& limits) : module_(module), limits_(limits) {}
+  Result<Graph> run();
+
+  Scope& scope() { return *scope_; }
+  const Limits& limits() const { return limits_; }
+  const Module& module() const { return module_; }
+
+  /// The operators of a block, whose arguments are these; what its last one returns.
+  Result<Tensors> import_block(const Block& block, const Tensors& arguments);
+  /// The same of a region.
+  Result<Tensors> import_region(const Region& region, const Tensors& arguments);
+  Result<Tensors> call(const std::string& function, const Tensors& arguments, const std::string& location);
+  /// A body in the current graph, which is current while `fill` runs.
+  Result<> in_body(Scope& body, std::string name, const std::function<Result<>()>& fill);
+  /// What the function that is being inlined calls so, in the current graph. E605 it is not made yet
+  Result<Tensor> value_of(ValueId id);
+  /// The value in the current graph, captured from around where it lies there.
+  Value* reach(Value* value, Scope* owner) { return reach(value, owner, *scope_); }
+
+ private:
+  Result<> import_op(const Op& op);
+  Value* reach(Value* value, Scope* owner, Scope& in);
+  Result<Tensor> add_input(const Function& function, size_t i, const Type& type, const std::string& name);
+  Result<> add_output(const std::string& name, const Tensor& tensor);
+
+  const Module& module_;
+  const Limits& limits_;
+  Scope* scope_ = nullptr;
+  Frame* frame_ = nullptr;
+  int64_t n_ops_ = 0, n_scopes_ = 0;
+};
+
+/// One operator, while its nodes are added. Errors of these nodes need not be looked at.
+class OpImport {
+ public:
+  OpImport(Importer& importer, const Op& op, Tensors operands);
+
+  Importer& importer;
+  const Op& op;
+  Tensors in;
+  Node node;  // for names and provenance
+  passes::Lowering g;
+
+  /// Operand i, which is real. E603
+  Result<Value*> real(size_t i) const;
+  bool is_complex(size_t i) const { return in[i].is_complex(); }
+  const Type& result_type(size_t i = 0) const { return op.result_types[i]; }
+  DType result_dtype(size_t i = 0) const { return op.result_types[i].element.dtype; }
+  /// The result's shape as its type has it. E604 where an extent is open, for which `open` has none.
+  Result<Shape> result_shape(size_t i = 0, const Shape* open = nullptr) const;
+
+  // Attributes, and what they are where they are missing.
+  Ints ints(std::string_view name, Ints otherwise = {}) const;
+  int64_t integer(std::string_view name, int64_t otherwise = 0) const;
+  double real_number(std::string_view name, double otherwise = 0) const;
+  std::string text(std::string_view name, std::string otherwise = {}) const;  // of strings, symbols, enumerators
+  const Attributes* fields(std::string_view name) const;
+  tl::unexpected<Diagnostic> refuse(std::string message) const;    // E603
+  tl::unexpected<Diagnostic> mistaken(std::string message) const;  // E606
+
+  /// x under a shape that it broadcasts to, dims from the right. The same value where it has it already.
+  Value* expand(Value* x, const Shape& shape);
+  /// A whole number of this type, of 64 bits as they are.
+  Value* integer_constant(uint64_t bits, DType dtype) const;
+  Value* number(double value, DType dtype) const { return g.number(value, dtype); }
+  /// As g(…), but takes what was broadcast as it was before, where another operand has the shape.
+  Value* elementwise(std::string_view op, Values inputs, Attrs attrs = {});
+  /// A node of an operator that others stand for, or of control flow, whose outputs are of these types. Where an extent
+  /// is kDynamic, those who stand for it are put in its place at once, and tell it.
+  Result<Values> add(std::string_view op, Values inputs, Attrs attrs, const std::vector<TensorType>& types,
+                     std::span<Scope> bodies = {});
+  /// The same of one output.
+  Result<Value*> add_one(std::string_view op, Values inputs, Attrs attrs, const TensorType& type);
+  /// Types of the parts of the results: kDynamic where they are open.
+  std::vector<TensorType> part_types() const;
+  /// Parts of the results, as add() gives them.
+  Tensors as_results(const Values& parts) const;
+  /// The region as a body of single elements, of the types of its block's arguments. in_pairs: the parts of complex
+  /// numbers are left and right of the first, then of the second.
+  Result<> element_body(Scope& body, std::string name, const Region& region, bool in_pairs = false);
+};
+
+Ints field_ints(const Attributes* fields, std::string_view name);
+int64_t field_int(const Attributes* fields, std::string_view name, int64_t otherwise = 0);
+
+// quantized.cpp
+/// The real numbers that integers stand for; the same tensor where it is not quantized.
+Result<Tensor> dequantized(OpImport& o, const Tensor& tensor);
+Result<Tensor> quantized(OpImport& o, const Tensor& tensor, std::shared_ptr<const Quantization> quantization);
+
+/// What integers of an index or shape operand are: numbers, or sizes.
+std::vector<Dim> dims_of(OpImport& o, Value* integers);
+
+}  // namespace fettle::stablehlo

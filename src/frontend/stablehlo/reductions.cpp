@@ -1,0 +1,188 @@
+// Operators whose regions combine elements: reductions, windows, sorts, scatters, map; and gathers.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "frontend/stablehlo/elementwise.h"
+#include "graph/op_util.h"
+
+namespace fettle::stablehlo {
+namespace {
+
+// Parts of operands [first, last).
+Values parts_of(const OpImport& o, size_t first, size_t last) {
+  Values parts;
+  for (size_t i = first; i < std::min(last, o.in.size()); ++i)
+    for (Value* part : {o.in[i].re, o.in[i].im})
+      if (part) parts.push_back(part);
+  return parts;
+}
+
+// An operator whose one region is its body.
+Result<Tensors> with_body(OpImport& o, std::string_view op, Values inputs, Attrs attrs, bool in_pairs = false) {
+  if (o.op.regions.size() != 1) return o.mistaken(fmt::format("it has {} regions", o.op.regions.size()));
+  std::vector<Scope> bodies(1);
+  FETTLE_TRY_VOID(o.element_body(bodies[0], "body", o.op.regions[0], in_pairs));
+  FETTLE_TRY(const Values made, o.add(op, std::move(inputs), std::move(attrs), o.part_types(), bodies));
+  return o.as_results(made);
+}
+
+// (operand…, first…): what elements meet in any order, and begin with any number of times.
+Result<Tensors> reduce(OpImport& o) {
+  if (o.in.empty() || o.in.size() % 2 != 0) return o.mistaken(fmt::format("it has {} operands", o.in.size()));
+  return with_body(o, "fettle.Reduce", parts_of(o, 0, o.in.size()),
+                   {{"axes", o.ints("dimensions")}, {"any_order", int64_t{1}}});
+}
+
+/// Windows, as attributes have them.
+struct Windows {
+  Ints extents, strides, dilations, base_dilations, before, after;
+};
+// Padding is [dim][before, after].
+void split_padding(const Ints& padding, size_t rank, Windows& w) {
+  for (size_t d = 0; d < rank; ++d) {
+    w.before.push_back(2 * d < padding.size() ? padding[2 * d] : 0);
+    w.after.push_back(2 * d + 1 < padding.size() ? padding[2 * d + 1] : 0);
+  }
+}
+Result<Windows> windows_of(OpImport& o, size_t rank) {
+  const Ints ones(rank, 1);
+  Windows w{o.ints("window_dimensions", ones), o.ints("window_strides", ones), o.ints("window_dilations", ones),
+            o.ints("base_dilations", ones)};
+  split_padding(o.ints("padding"), rank, w);
+  for (const Ints* list : {&w.extents, &w.strides, &w.dilations, &w.base_dilations})
+    if (list->size() != rank) return o.mistaken(fmt::format("windows of {} dims, of {}", list->size(), rank));
+  return w;
+}
+Attrs attrs_of(const Windows& w) {
+  Attrs attrs{{"window", w.extents}, {"strides", w.strides}, {"dilations", w.dilations}};
+  attrs.set("base_dilations", w.base_dilations);
+  attrs.set("pads", ops::joined(w.before, w.after));
+  return attrs;
+}
+
+/// Windows from an element to the beginning, or to the end, of one axis.
+struct Cumulation {
+  int64_t axis;
+  bool reverse;
+};
+std::optional<Cumulation> cumulation_of(const Windows& w, const Shape& shape) {
+  std::optional<Cumulation> found;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (w.strides[d] != 1 || w.dilations[d] != 1 || w.base_dilations[d] != 1) return {};
+    if (w.extents[d] == 1 && w.before[d] == 0 && w.after[d] == 0) continue;
+    const bool forward = w.before[d] == w.extents[d] - 1 && w.after[d] == 0;
+    const bool backward = w.after[d] == w.extents[d] - 1 && w.before[d] == 0;
+    if (found || !(shape[d] == Dim(w.extents[d])) || !(forward || backward)) return {};
+    found = Cumulation{static_cast<int64_t>(d), backward};
+  }
+  return found;
+}
+
+Result<Tensors> reduce_window(OpImport& o) {
+  if (o.in.empty() || o.in.size() % 2 != 0 || !o.in[0].re)
+    return o.mistaken(fmt::format("it has {} operands", o.in.size()));
+  const Shape shape = o.in[0].re->shape();
+  FETTLE_TRY(const Windows w, windows_of(o, shape.size()));
+  Values inputs = parts_of(o, 0, o.in.size());
+  if (const auto along = cumulation_of(w, shape))
+    return with_body(o, "fettle.CumulativeReduce", std::move(inputs),
+                     {{"axis", along->axis}, {"reverse", int64_t{along->reverse}}});
+  return with_body(o, "fettle.ReduceWindow", std::move(inputs), attrs_of(w));
+}
+
+Result<Tensors> select_and_scatter(OpImport& o) {
+  if (o.in.size() != 3 || o.op.regions.size() != 2) return o.mistaken("its operands or regions");
+  FETTLE_TRY(Value * operand, o.real(0));
+  FETTLE_TRY(Value * source, o.real(1));
+  FETTLE_TRY(Value * first, o.real(2));
+  FETTLE_TRY(const Windows w, windows_of(o, operand->shape().size()));
+  std::vector<Scope> bodies(2);
+  FETTLE_TRY_VOID(o.element_body(bodies[0], "select", o.op.regions[0]));
+  FETTLE_TRY_VOID(o.element_body(bodies[1], "scatter", o.op.regions[1]));
+  FETTLE_TRY(const Values made,
+             o.add("fettle.SelectAndScatter", {operand, source, first}, attrs_of(w), o.part_types(), bodies));
+  return o.as_results(made);
+}
+
+Result<Tensors> sort(OpImport& o) {
+  const int64_t rank = o.in.empty() || !o.in[0].re ? 0 : o.in[0].re->rank();
+  if (rank == 0) return o.in;
+  const int64_t axis = o.integer("dimension", -1);
+  return with_body(o, "fettle.Sort", parts_of(o, 0, o.in.size()), {{"axis", axis < 0 ? axis + rank : axis}}, true);
+}
+
+// The region's operators, of all elements at once.
+Result<Tensors> map(OpImport& o) {
+  if (o.op.regions.size() != 1 || o.op.regions[0].blocks.size() != 1) return o.mistaken("its region");
+  FETTLE_TRY(const Shape shape, o.result_shape());
+  Tensors results;
+  FETTLE_TRY(results, o.importer.import_region(o.op.regions[0], o.in));
+  for (Tensor& result : results) for_each_part(result, [&](Value*& part) { part = o.expand(part, shape); });
+  return results;
+}
+
+// --- windows that indices place
+
+Attrs placed_windows(const Attributes* of, const char* window, const char* collapsed, const char* batch,
+                     const char* index_batch, const char* map) {
+  Attrs attrs;
+  attrs.set("window_dims", field_ints(of, window));
+  attrs.set("collapsed_dims", field_ints(of, collapsed));
+  attrs.set("batch_dims", field_ints(of, batch));
+  attrs.set("index_batch_dims", field_ints(of, index_batch));
+  attrs.set("index_map", field_ints(of, map));
+  attrs.set("index_vector_dim", field_int(of, "index_vector_dim"));
+  return attrs;
+}
+
+Result<Tensors> gather_by(OpImport& o, AttrValue sizes) {
+  const Attributes* fields = o.fields("dimension_numbers");
+  if (!fields) return o.mistaken("it has no dimension_numbers");
+  FETTLE_TRY(Value * indices, o.real(1));
+  Attrs attrs = placed_windows(fields, "offset_dims", "collapsed_slice_dims", "operand_batching_dims",
+                               "start_indices_batching_dims", "start_index_map");
+  attrs.set("slice_sizes", std::move(sizes));
+  indices = Elements(o).cast(indices, kI64);
+  Tensor result{o.g("fettle.Gather", {o.in[0].re, indices}, attrs)};
+  if (o.in[0].im) result.im = o.g("fettle.Gather", {o.in[0].im, indices}, attrs);
+  return Tensors{result};
+}
+Result<Tensors> gather(OpImport& o) { return gather_by(o, o.ints("slice_sizes")); }
+Result<Tensors> dynamic_gather(OpImport& o) {
+  FETTLE_TRY(Value * sizes, o.real(2));
+  return gather_by(o, dims_attr(dims_of(o, sizes)));
+}
+
+// (operand…, indices, update…)
+Result<Tensors> scatter(OpImport& o) {
+  const Attributes* fields = o.fields("scatter_dimension_numbers");
+  if (!fields) return o.mistaken("it has no scatter_dimension_numbers");
+  const size_t n = o.op.results.size();
+  if (o.in.size() != 2 * n + 1) return o.mistaken(fmt::format("it has {} operands", o.in.size()));
+  FETTLE_TRY(Value * indices, o.real(n));
+  Values inputs = parts_of(o, 0, n);
+  inputs.push_back(Elements(o).cast(indices, kI64));
+  inputs = ops::joined(inputs, parts_of(o, n + 1, o.in.size()));
+  return with_body(o, "fettle.Scatter", std::move(inputs),
+                   placed_windows(fields, "update_window_dims", "inserted_window_dims", "input_batching_dims",
+                                  "scatter_indices_batching_dims", "scatter_dims_to_operand_dims"));
+}
+
+constexpr OpEntry kReductions[] = {
+    {"stablehlo.dynamic_gather", dynamic_gather},
+    {"stablehlo.gather", gather},
+    {"stablehlo.map", map},
+    {"stablehlo.reduce", reduce},
+    {"stablehlo.reduce_window", reduce_window},
+    {"stablehlo.scatter", scatter},
+    {"stablehlo.select_and_scatter", select_and_scatter},
+    {"stablehlo.sort", sort},
+};
+
+}  // namespace
+
+extern constinit const OpEntries reduction_operators{kReductions};
+
+}  // namespace fettle::stablehlo
