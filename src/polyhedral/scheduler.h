@@ -21,7 +21,7 @@ struct PolyhedralOptions {
   bool allow_skewing = true;
   /// Updates of a reduction may change places.
   bool reassociate = true;
-  /// Tile sizes of the outermost band's rows, outermost first; the last one holds for all further ones. Empty: no tiles.
+  /// Tile sizes of the outermost band's rows, outermost first; the last one holds for all further ones. Empty: none.
   std::vector<IntRef> tiles;
   /// Whole tiles are parted from the others, so that their loops have constant extents.
   bool full_tiles = true;

@@ -1,5 +1,6 @@
 #pragma once
-// Sets and relations of integer points, by isl. Headers with isl's types are analysis/affine/{isl_context,nest}.h alone.
+// Sets and relations of integer points, by isl. Headers with isl's types are this one, nest.h beside it, and
+// schedule/edit/scanning.h.
 
 #include <isl/cpp.h>
 

@@ -12,8 +12,8 @@
 namespace fettle {
 namespace {
 
-// The block beneath `loop` none of whose iterators but those of a reduction depends on it: all iterations write the same
-// elements. Null if there is none.
+// The block beneath `loop` none of whose iterators but those of a reduction depends on it: all iterations write the
+// same elements. Null if there is none.
 const BlockNode* find_repeated(const ForNode& loop) {
   for (const BlockNode* block : blocks_under(loop.body))
     if (!moves_with(*block, IterKind::kSpatial, loop) && !moves_with(*block, IterKind::kScan, loop) &&
