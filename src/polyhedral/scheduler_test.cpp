@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "analysis/verify.h"
+#include "schedule/test_programs_affine.h"
 #include "schedule/testing.h"
 #include "target/target.h"
 
@@ -10,30 +11,6 @@ namespace fettle {
 namespace {
 
 using namespace fettle::testing;
-
-// A[i, j] - sum over k of A[i, k] A[j, k], and what follows, below the diagonal.
-std::string triangular(int n) {
-  return fmt::format(R"(func factor(X: f32[{0}, {0}], A: f32[{0}, {0}] output):
-  for a in {0}:
-    for b in {0}:
-      block copy(va: spatial[{0}] = a, vb: spatial[{0}] = b):
-        reads X[va, vb]
-        writes A[va, vb]
-        A[va, vb] = X[va, vb]
-  for i in {0}:
-    for j in i:
-      for k in j:
-        block S0(vi: scan[{0}] = i, vj: scan[{0}] = j, vk: reduce[{0}] = k):
-          reads A[vi, vj], A[vi, vk], A[vj, vk]
-          writes A[vi, vj]
-          A[vi, vj] = A[vi, vj] - A[vi, vk] * A[vj, vk]
-      block S1(vi: scan[{0}] = i, vj: scan[{0}] = j):
-        reads A[vi, vj], A[vj, vj]
-        writes A[vi, vj]
-        A[vi, vj] = A[vi, vj] * A[vj, vj]
-)",
-                     n);
-}
 
 // Two arrays that are made of each other in each step.
 std::string jacobi(int steps, int n) {

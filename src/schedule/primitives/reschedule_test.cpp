@@ -5,6 +5,7 @@
 #include "analysis/verify.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/reorder.h"
+#include "schedule/test_programs_affine.h"
 #include "schedule/testing.h"
 #include "target/target.h"
 
@@ -37,30 +38,6 @@ std::string seidel(int steps, int n) {
           A[vi + 1, vj + 1] = max(A[vi, vj + 1], A[vi + 1, vj]) + max(A[vi + 2, vj + 1], A[vi + 1, vj + 2]) - A[vi + 1, vj + 1]
 )",
                      n, steps, n - 2);
-}
-
-// L of a symmetric matrix's factorisation, without roots and quotients: sums and products alone.
-std::string triangular(int n) {
-  return fmt::format(R"(func factor(X: f32[{0}, {0}], A: f32[{0}, {0}] output):
-  for a in {0}:
-    for b in {0}:
-      block copy(va: spatial[{0}] = a, vb: spatial[{0}] = b):
-        reads X[va, vb]
-        writes A[va, vb]
-        A[va, vb] = X[va, vb]
-  for i in {0}:
-    for j in i:
-      for k in j:
-        block S0(vi: scan[{0}] = i, vj: scan[{0}] = j, vk: reduce[{0}] = k):
-          reads A[vi, vj], A[vi, vk], A[vj, vk]
-          writes A[vi, vj]
-          A[vi, vj] = A[vi, vj] - A[vi, vk] * A[vj, vk]
-      block S1(vi: scan[{0}] = i, vj: scan[{0}] = j):
-        reads A[vi, vj], A[vj, vj]
-        writes A[vi, vj]
-        A[vi, vj] = A[vi, vj] * A[vj, vj]
-)",
-                     n);
 }
 
 void expect_verified(const TestSchedule& s) {
