@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-learning bench-robust bench-model bench-numerics bench-operators bench-python bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads bench-torch check-hostile check-torch check-wheel conformance docs fuzz fuzz-models fuzz-parsers format lint sdist wheel site clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-python bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads bench-torch check-hostile check-jax check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format lint sdist wheel site clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -98,6 +98,14 @@ check-torch: build ## torch.compile(backend="fettle") beside eager mode: makes b
 	@scripts/setup.sh --torch
 	@FETTLE_TORCH_NETWORKS=all ctest --test-dir $(BUILD) -R '^Torch[.]' -j $(JOBS) --output-on-failure --no-tests=error
 
+bench-jax: build ## Programs of JAX on Fettle beside XLA's CPU client (docs/jax.md)
+	@scripts/setup.sh --jax
+	@PYTHONPATH=$(BUILD)/python-package build/python-jax/bin/python benchmarks/bench_jax.py $(ARGS)
+
+check-jax: build ## JAX_PLATFORMS=fettle beside JAX's CPU client: makes build/python-jax, runs all of tests/jax
+	@scripts/setup.sh --jax
+	@FETTLE_JAX_HARNESSES=all FETTLE_JAX_RESULTS=$(CURDIR)/build/jax ctest --test-dir $(BUILD) -R '^Jax[.]' -j $(JOBS) --output-on-failure --no-tests=error
+
 conformance: build ## ONNX's tests of backends on compiled code, and real models: the tables of docs/conformance.md
 	@PYTHONPATH=$(BUILD)/python-package $(PYTHON) tests/conformance/conformance.py --write
 	@PYTHONPATH=$(BUILD)/python-package $(PYTHON) tests/conformance/check_models.py --write
@@ -108,6 +116,10 @@ check-hostile: configure ## Every kind of hostile file in all its variants: each
 
 docs: ## Write docs/schedule/ anew, from the primitives' headers
 	@scripts/primitive_pages.py
+
+reference: build ## Write docs/reference/ anew, from the package's docstrings and the command's help
+	@FETTLE_UPDATE_GOLDEN=1 PYTHONPATH=$(BUILD)/python-package FETTLE_WORKER=$(BUILD)/bin/fettle-worker \
+	  $(PYTHON) python/tests/test_reference.py
 
 site: setup ## The pages as a site, in build/site; links are checked
 	@$(PYTHON) -m mkdocs build --strict -q -f site/mkdocs.yml

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Copies the licences of what a wheel holds beside Fettle itself.
 
-usage: collect_licenses.py FOLDER [--distribution NAME]... FILE...
+usage: collect_licenses.py FOLDER [--distribution NAME]... [--licence NAME=TEXT]... FILE...
 FILEs are archives, shared libraries and headers of Debian packages. FOLDER gets the copyright file of each one's package,
 of the packages of libraries that those load, and of each Python distribution, with the common licences that they refer to.
+TEXTs are the licences of third_party.
 """
 
 import argparse
@@ -40,6 +41,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--distribution", action="append", default=[])
+    parser.add_argument("--licence", action="append", default=[])
     parser.add_argument("files", nargs="+")
     given = parser.parse_args()
     files = set(given.files)
@@ -55,6 +57,8 @@ def main():
         common.update(re.findall(r"/usr/share/common-licenses/([A-Za-z0-9.-]*[A-Za-z0-9])", text))
     for name in sorted(common):
         shutil.copyfile(COMMON / name, given.folder / f"common-{name}.txt")
+    for name, text in (licence.split("=", 1) for licence in given.licence):
+        shutil.copyfile(text, given.folder / f"{name}.txt")
     for name in given.distribution:
         texts = [file.locate().read_text() for file in importlib.metadata.files(name)
                  if re.match(r"(LICEN[CS]E|COPYING)", file.name, re.IGNORECASE)]

@@ -3,7 +3,7 @@
 # Quiet, and free when nothing is missing. `setup.sh --dev` adds the tools of `make format` and `make lint`,
 # `setup.sh --test` the browser and the emulator of `make test`. `setup.sh --tvm` makes build/python-tvm, for
 # benchmarks/peers/tvm_metaschedule.py alone, `setup.sh --wheel` build/python-wheel, for `make wheel`, and
-# `setup.sh --torch` build/python-torch, for `make check-torch`.
+# `setup.sh --torch` build/python-torch, for `make check-torch`; `setup.sh --jax` build/python-jax, for `make check-jax`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,8 @@ for argument in "$@"; do
     --tvm) further+=(tvm) ;;
     --wheel) further+=(wheel) ;;
     --torch) further+=(torch) ;;
-    *) echo "usage: scripts/setup.sh [--dev] [--test] [--tvm] [--wheel] [--torch]" >&2; exit 2 ;;
+    --jax) further+=(jax) ;;
+    *) echo "usage: scripts/setup.sh [--dev] [--test] [--tvm] [--wheel] [--torch] [--jax]" >&2; exit 2 ;;
   esac
 done
 

@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 
+#include "runtime/npy.h"
 #include "runtime/origins.h"
 
 namespace fettle::cli {
@@ -28,6 +30,58 @@ bool parse_dims(const std::string& text, std::vector<int64_t>* dims) {
 }
 
 }  // namespace
+
+size_t characters(std::string_view text) {
+  return static_cast<size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+namespace {
+
+/// Where the word, which does not fit, is cut: behind the last comma that fits; at its end where there is none.
+size_t cut_of(const std::string& word, size_t columns) {
+  if (characters(word) <= columns) return word.size();
+  const size_t comma = word.rfind(',', columns > 0 ? columns - 1 : 0);
+  return comma == std::string::npos ? word.size() : comma + 1;
+}
+
+}  // namespace
+
+std::string wrapped(const std::string& text, size_t indent, size_t columns) {
+  std::string made;
+  size_t column = 0;
+  for (size_t at = 0; at < text.size();) {
+    const size_t blanks = std::min(text.find_first_not_of(' ', at), text.size()) - at;
+    const size_t end = std::min(text.find(' ', at + blanks), text.size());
+    std::string word = text.substr(at + blanks, end - at - blanks);
+    if (column > indent && column + blanks + characters(word) > columns) {
+      made += "\n" + std::string(indent, ' ');
+      column = indent;
+    } else {
+      made += std::string(blanks, ' ');
+      column += blanks;
+    }
+    for (size_t cut = 0; (cut = cut_of(word, columns - std::min(column, columns))) < word.size();) {
+      made += word.substr(0, cut) + "\n" + std::string(indent, ' ');
+      word.erase(0, cut);
+      column = indent;
+    }
+    made += word;
+    column += characters(word);
+    at = end;
+  }
+  return made;
+}
+
+std::string wrapped_lines(const std::string& text, size_t indent, size_t columns) {
+  std::string made;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    made += wrapped(text.substr(at, end - at), indent, columns) + "\n";
+    at = end + 1;
+  }
+  return made;
+}
 
 App* add_subcommand(App& app, const std::string& name, const std::string& what, const std::string& example,
                     bool* json) {
@@ -73,6 +127,31 @@ bool parse_range(const std::string& text, SizeFacts* facts) {
 }
 
 }  // namespace
+
+void add_inputs(App* app, InputFiles* files) {
+  app->add_option_function(
+         "--input",
+         [files](const std::string& text) -> std::string {
+           std::string name, file;
+           if (!parse_assignment(text, &name, &file)) return "'" + text + "' is not of the form NAME=FILE.npy";
+           files->emplace_back(name, file);
+           return "";
+         },
+         "content of an input; may be repeated")
+      ->type_name("NAME=F.npy");
+}
+
+Result<std::vector<NamedTensor>> read_inputs(const InputFiles& files, InputShapes* shapes) {
+  std::vector<NamedTensor> inputs;
+  std::set<std::string> names;
+  for (const auto& [name, file] : files) {
+    FETTLE_TRY(Tensor tensor, read_npy(file));
+    if (!names.insert(name).second) return fail(ErrorCode::E704, fmt::format("input '{}' is given twice", name));
+    (*shapes)[name] = tensor.shape();
+    inputs.push_back({name, std::move(tensor)});
+  }
+  return inputs;
+}
 
 void add_no_pass(App* app, PassNames* without) {
   app->add_option_function(

@@ -10,7 +10,9 @@
 #include "cli/options.h"
 #include "database/database.h"
 #include "driver/load.h"
+#include "driver/open.h"
 #include "generations/metaschedule/workload_equality.h"
+#include "runtime/tensor.h"
 #include "target/target.h"
 
 namespace fettle::cli {
@@ -38,6 +40,7 @@ using AddCommand = Command (*)(App& app);
 Command add_tune_command(App& app);
 Command add_compile_command(App& app);
 Command add_run_command(App& app);
+Command add_trace_command(App& app);
 Command add_bench_command(App& app);
 Command add_check_command(App& app);
 Command add_inspect_command(App& app);
@@ -57,12 +60,29 @@ std::vector<Command> add_cache_commands(App& app);
 Result<> write_tuning_report(const std::shared_ptr<Database>& database, const Graph& graph, const Target& target,
                              uint64_t run_id, const std::string& out);
 
+/// `explain MODEL --why NODE`. Errors: those of explain_node.
+Result<Report> explain_why(const std::string& model, const std::string& node, const OpenOptions& options);
+
 /// A new subcommand with --json and an example beneath its help.
 App* add_subcommand(App& app, const std::string& name, const std::string& what, const std::string& example, bool* json);
 /// --shape NAME=D0,D1,… (repeatable). E709 wrong form is a usage error (status 2).
 void add_shapes(App* app, InputShapes* shapes);
 /// --no-pass NAME: to find the pass after which results differ.
 void add_no_pass(App* app, PassNames* without);
+/// The line with breaks between words, and in long words behind commas, so that none has more than `columns` where that
+/// can be. Lines after the first begin with `indent` blanks.
+std::string wrapped(const std::string& line, size_t indent, size_t columns = 80);
+/// Each line of the text so.
+std::string wrapped_lines(const std::string& text, size_t indent, size_t columns = 80);
+/// Characters of UTF-8.
+size_t characters(std::string_view text);
+
+/// Files of inputs' contents, by name.
+using InputFiles = std::vector<std::pair<std::string, std::string>>;
+/// --input NAME=FILE.npy
+void add_inputs(App* app, InputFiles* files);
+/// Their contents; `shapes` gets their shapes. Errors: those of read_npy · E704 an input is given twice.
+Result<std::vector<NamedTensor>> read_inputs(const InputFiles& files, InputShapes* shapes);
 /// --limit NAME=N: of what a model may ask for (graph/limits.h).
 void add_limits(App* app, Limits* limits);
 /// --range and --tune-at: of the sizes that --shape leaves open.

@@ -250,6 +250,8 @@ Result<Report> examine() {
   report.json["usable"] = lacking.empty();
   report.text += lacking.empty() ? "Fettle can be used here.\n"
                                  : fmt::format("Fettle cannot be used here: {}.\n", fmt::join(lacking, ", "));
+  constexpr size_t kNames = 15;
+  report.text = wrapped_lines(report.text, kNames);
   report.status = lacking.empty() ? kDone : kCouldNot;
   return report;
 }

@@ -20,7 +20,11 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string code;
+  std::string code;  // or a model
+  std::string node;  // of the model
+  InputShapes shapes;
+  PassNames without;
+  int threads = 0;
   std::string program, trace;  // files
   std::string database, task;  // or the best record of a task
   uint64_t seed = 0;
@@ -112,7 +116,17 @@ Result<Report> explain_steps(const Options& options) {
 }
 
 Result<Report> explain(const Options& options) {
+  if (!options.node.empty()) {
+    if (options.code.empty()) return fail(ErrorCode::E709, "give the model's file, too", "--why");
+    return explain_why(options.code, options.node,
+                       {.threads = options.threads,
+                        .shapes = options.shapes,
+                        .database = database_to_read(options.database),
+                        .warn = progress,
+                        .without = options.without});
+  }
   const bool files = !options.program.empty(), records = !options.database.empty();
+  if (records != !options.task.empty()) return fail(ErrorCode::E709, "--db and --task go together", "--task");
   if (files || records) {
     if (!options.code.empty() || (files && records))
       return fail(ErrorCode::E709, "give a CODE, --program and --trace, or --db and --task");
@@ -124,15 +138,17 @@ Result<Report> explain(const Options& options) {
   Report report;
   if (options.code.empty()) {
     report.json["errors"] = json_list(table, to_json);
-    for (const ErrorInfo& info : table) report.text += fmt::format("{}  {}\n", info.name, info.meaning);
+    for (const ErrorInfo& info : table)
+      report.text += wrapped(fmt::format("{}  {}", info.name, info.meaning), 6) + "\n";
     return report;
   }
   const ErrorInfo* info = find_error(upper(options.code));
   if (!info || info->code == ErrorCode::kNone) return fail(unknown_code(options.code, table));
   report.json = to_json(*info);
   const Explanation& more = explanation_of(info->code);
-  report.text = fmt::format("{}: {}\n\n{}\n\nExample: {}\n\nWhat to do: {}.\n", info->name, info->meaning, more.cause,
-                            more.example, info->remedy);
+  report.text = wrapped_lines(fmt::format("{}: {}\n\n{}\n\nExample: {}\n\nWhat to do: {}.\n", info->name, info->meaning,
+                                          more.cause, more.example, info->remedy),
+                              0);
   return report;
 }
 
@@ -140,24 +156,31 @@ Result<Report> explain(const Options& options) {
 
 Command add_explain_command(App& app) {
   auto options = std::make_shared<Options>();
-  App* made =
-      add_subcommand(app, "explain", "Say what an error code means, or what each step of a schedule does",
-                     "fettle explain E201\n  fettle explain --program matmul.txt --trace tiled.txt", &options->json);
-  made->add_option("code", options->code, "as an error begins; without one, all are listed")->type_name("CODE");
+  App* made = add_subcommand(
+      app, "explain", "Say what an error code means, why a node is in its kernel, or what each step of a schedule does",
+      "fettle explain E201\n  fettle explain model.onnx --why conv1\n"
+      "  fettle explain --program matmul.txt --trace tiled.txt",
+      &options->json);
+  made->add_option("code", options->code, "as an error begins; without one, all are listed. With --why: a model")
+      ->type_name("CODE|MODEL");
+  auto* why = made->add_option("--why", options->node, "a node of the model: which kernel it is part of, and why")
+                  ->type_name("NODE");
   auto* program = made->add_option("--program", options->program, "a program in the loop language, to be scheduled")
                       ->type_name("FILE");
   auto* trace =
       made->add_option("--trace", options->trace, "the steps, as text or JSON; the program is shown after each")
           ->type_name("FILE");
-  auto* database =
-      made->add_option("--db", options->database, "records of tuning: the best of a task is shown")->type_name("FILE");
-  auto* task = made->add_option("--task", options->task, "the beginning of the task's hash")->type_name("HASH");
+  made->add_option("--db", options->database, "records of tuning: the best of a task is shown; those that --why uses")
+      ->type_name("FILE");
+  made->add_option("--task", options->task, "the beginning of the task's hash")->type_name("HASH");
   made->add_option("--seed", options->seed, "for decisions that the trace leaves open")->type_name("N");
   made->add_flag("--simplify", options->simplify, "leave out queries and decisions that nothing uses");
   program->needs(trace);
   trace->needs(program);
-  database->needs(task);
-  task->needs(database);
+  program->excludes(why);
+  add_shapes(made, &options->shapes);
+  add_no_pass(made, &options->without);
+  add_threads(made, &options->threads);
   return {made, [options] { return explain(*options); }, &options->json};
 }
 

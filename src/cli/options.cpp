@@ -1,9 +1,33 @@
 #include "cli/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
 #include <utility>
 
+#include "cli/command.h"
+
 namespace fettle::cli {
+namespace {
+
+constexpr size_t kHelpColumns = 80;
+
+/// What is longer than a line goes on where the option's description begins.
+std::string fitting_help(const std::string& help) {
+  constexpr size_t kDescriptions = 30;
+  std::string made, line;
+  for (size_t at = 0; at < help.size(); at += line.size() + 1) {
+    line = help.substr(at, std::min(help.find('\n', at), help.size()) - at);
+    const bool has_both = line.size() > kDescriptions && line[kDescriptions - 1] == ' ' && line[kDescriptions] != ' ';
+    const size_t indent = has_both                                           ? kDescriptions
+                          : line.find_first_not_of(' ') == std::string::npos ? 0
+                                                                             : line.find_first_not_of(' ') + 2;
+    made += wrapped(line, indent, kHelpColumns) + "\n";
+  }
+  return made;
+}
+
+}  // namespace
 
 Option* Option::required() { return after(option_->required()); }
 Option* Option::type_name(const std::string& name) { return after(option_->type_name(name)); }
@@ -75,6 +99,9 @@ Option* App::add_flag(const std::string& name, bool& value, const std::string& h
 std::optional<int> App::parse(int argc, char** argv) {
   try {
     app_->parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << fitting_help(app_->help());
+    return 0;
   } catch (const CLI::ParseError& error) {
     return app_->exit(error);
   }

@@ -15,7 +15,7 @@ namespace {
 
 struct Options {
   std::string model, database, folder;
-  std::vector<std::pair<std::string, std::string>> inputs;
+  InputFiles inputs;
   PassNames without;
   Limits limits;
   int threads = 0;
@@ -99,14 +99,8 @@ void print_strings(const NamedTensor& output, Report& report) {
 Result<Report> run_model(const Options& options) {
   if (options.folder.empty() && !options.verify)
     return fail(ErrorCode::E709, "--output-dir is missing: where OUTPUT.npy files are written");
-  std::vector<NamedTensor> inputs;
   InputShapes shapes;
-  for (const auto& [name, file] : options.inputs) {
-    FETTLE_TRY(Tensor tensor, read_npy(file));
-    if (!shapes.emplace(name, tensor.shape()).second)
-      return fail(ErrorCode::E704, fmt::format("input '{}' is given twice", name));
-    inputs.push_back({name, std::move(tensor)});
-  }
+  FETTLE_TRY(const std::vector<NamedTensor> inputs, read_inputs(options.inputs, &shapes));
   if (options.verify) return verify(options, inputs);
   const auto open = options.cache ? open_cached_model : open_model;
   FETTLE_TRY(const Model model, open(options.model, {.threads = options.threads,
@@ -145,16 +139,7 @@ Command add_run_command(App& app) {
   made->add_option("model", options->model, "an ONNX file, or a compiled model")
       ->required()
       ->type_name("MODEL.onnx|OUT.so");
-  made->add_option_function(
-          "--input",
-          [options](const std::string& text) -> std::string {
-            std::string name, file;
-            if (!parse_assignment(text, &name, &file)) return "'" + text + "' is not of the form NAME=FILE.npy";
-            options->inputs.emplace_back(name, file);
-            return "";
-          },
-          "content of an input; may be repeated")
-      ->type_name("NAME=F.npy");
+  add_inputs(made, &options->inputs);
   made->add_option("--output-dir", options->folder, "where OUTPUT.npy files are written")->type_name("DIR");
   made->add_flag("--verify", options->verify,
                  "compare with the model's file, node by node; on a difference say which node, and which pass");

@@ -11,6 +11,8 @@
 #include "codegen/llvm/jit_module.h"
 #include "codegen/llvm/llvm_codegen.h"
 #include "driver/alternation.h"
+#include "driver/call_graph.h"
+#include "driver/necessary_work.h"
 #include "graph/plan/host_program.h"
 #include "graph/strings.h"
 #include "rt/model.h"
@@ -24,6 +26,7 @@ struct CompiledModel::State {
   int64_t weight_bytes = 0;
   std::vector<TaskInfo> tasks;
   std::string plan_text;
+  std::vector<GraphCall> calls;
 };
 
 namespace {
@@ -73,9 +76,25 @@ HostAddress argument_address(const Plan& plan, const PlannedCall& call, int sour
   return source < 0 ? HostAddress{} : address_of(plan, call.operands[static_cast<size_t>(source)]);
 }
 
-/// calls: the plan's, then those of its host functions.
+/// A name for a tracer, behind the others; returns its number, -1 for what stands for no node.
+int add_step_name(std::vector<std::string>& names, const Node* node, std::string_view part = "") {
+  if (!node) return -1;
+  const std::string of =
+      node->provenance.empty() ? fmt::format("{} {}", node->op->name, node->name) : node->provenance[0].to_string();
+  names.push_back(of + std::string(part));
+  return static_cast<int>(names.size()) - 1;
+}
+
+/// What a run of the workload takes, for a tracer.
+FettleKernelWork work_of(const PlannedWorkload& workload) {
+  if (!workload.func->int_params.empty()) return {-1, -1, -1};
+  const NecessaryWork work = necessary_work(workload.func);
+  return {work.flops, work.read_bytes + work.written_bytes, -1};
+}
+
+/// calls: the plan's, then those of its host functions. names: of loops and branches, which are added.
 std::vector<HostStep> host_steps(const Plan& plan, const std::vector<PlanStep>& steps,
-                                 const std::vector<HostCall>& calls) {
+                                 const std::vector<HostCall>& calls, std::vector<std::string>& names) {
   const auto at = [&](const Operand& operand) {
     return operand.storage < 0 ? std::optional<HostAddress>() : address_of(plan, operand);
   };
@@ -93,9 +112,12 @@ std::vector<HostStep> host_steps(const Plan& plan, const std::vector<PlanStep>& 
         break;
       case PlanStep::Kind::kBranch:
         host.kind = HostStep::Kind::kBranch;
+        host.mark = add_step_name(names, step.node, ": then");
+        host.otherwise_mark = add_step_name(names, step.node, ": else");
         break;
       case PlanStep::Kind::kLoop:
         host.kind = HostStep::Kind::kLoop;
+        host.mark = add_step_name(names, step.node);
         break;
       case PlanStep::Kind::kSizes:
         host.kind = HostStep::Kind::kSizes;
@@ -104,8 +126,8 @@ std::vector<HostStep> host_steps(const Plan& plan, const std::vector<PlanStep>& 
         break;
     }
     host.condition = at(step.condition);
-    host.body = host_steps(plan, step.body, calls);
-    host.otherwise = host_steps(plan, step.otherwise, calls);
+    host.body = host_steps(plan, step.body, calls, names);
+    host.otherwise = host_steps(plan, step.otherwise, calls, names);
     host.loop = step.loop;
     host.limit = step.limit;
     host.limit_at = at(step.limit_at);
@@ -171,7 +193,10 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   state->weight_bytes = planned.constants.weight_bytes;
   state->tasks = planned.tasks();
   state->plan_text = to_text(plan);
+  state->calls = call_graph(plan);
 
+  std::vector<FettleKernelWork> work;  // of each workload
+  for (const PlannedWorkload& workload : plan.workloads) work.push_back(work_of(workload));
   std::vector<HostCall> calls;
   const std::vector<int> turns = alternating_calls(planned);
   for (size_t c = 0; c < plan.calls.size(); ++c) {
@@ -192,6 +217,8 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
     calls.push_back(std::move(made));
     artefact.kernel_names.push_back(call.name);
     artefact.kernel_origins.push_back(one_a_line(call.provenance));
+    artefact.kernel_work.push_back(work[static_cast<size_t>(call.workload)]);
+    artefact.kernel_work.back().arena_bytes = call.live_bytes;
   }
   for (size_t c = 0; c < plan.host_calls.size(); ++c) {
     const PlannedHostCall& call = plan.host_calls[c];
@@ -204,6 +231,7 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
     calls.push_back(std::move(made));
     artefact.kernel_names.push_back(call.name);
     artefact.kernel_origins.push_back(one_a_line(call.provenance));
+    artefact.kernel_work.push_back({-1, -1, call.live_bytes});
   }
   HostInterface interface;
   interface.arena_bytes = max(plan.arena_bytes, 64);
@@ -225,7 +253,7 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   IrModule host;
   host.entry = "host";
   SizeTable table(graph, plan);
-  host.funcs["host"] = host_program("host", interface, host_steps(plan, plan.steps, calls), table);
+  host.funcs["host"] = host_program("host", interface, host_steps(plan, plan.steps, calls, artefact.step_names), table);
   FETTLE_TRY(std::vector<uint8_t> host_object, compile_object(host, target, {.entry_name = artefact.entry}));
   artefact.objects.push_back(std::move(host_object));
   if (!table.empty()) {
@@ -276,6 +304,7 @@ Result<CompiledModel> compile_known(Plans& plans, std::shared_ptr<Database> data
 }
 
 const std::vector<TaskInfo>& CompiledModel::tasks() const { return state_->tasks; }
+const std::vector<GraphCall>& CompiledModel::calls() const { return state_->calls; }
 const std::string& CompiledModel::plan_text() const { return state_->plan_text; }
 int64_t CompiledModel::arena_bytes() const { return state_->artefact.arena_bytes; }
 int64_t CompiledModel::constant_bytes() const {
@@ -297,7 +326,7 @@ struct LoadedModel {
   std::vector<FettleStructure> structures;
   std::vector<FettleStage> stages;
   std::vector<std::vector<const char*>> axis_names;
-  std::vector<const char*> kernel_names, kernel_origins, size_errors;
+  std::vector<const char*> kernel_names, kernel_origins, size_errors, step_names;
   StringList strings;
   FettleModelInfo info{};
 
@@ -353,6 +382,7 @@ Result<std::shared_ptr<const FettleModelInfo>> CompiledModel::load() const {
   loaded->kernel_names = pointers(artefact.kernel_names);
   loaded->kernel_origins = pointers(artefact.kernel_origins);
   loaded->size_errors = pointers(artefact.size_errors);
+  loaded->step_names = pointers(artefact.step_names);
   FettleModelInfo& info = loaded->info;
   info.magic = FETTLE_MAGIC;
   info.abi_version = FETTLE_ABI_VERSION;
@@ -391,6 +421,9 @@ Result<std::shared_ptr<const FettleModelInfo>> CompiledModel::load() const {
   info.stages = loaded->stages.data();
   info.n_stages = count(loaded->stages);
   info.output_stages = artefact.output_stages.data();
+  info.kernel_work = artefact.kernel_work.data();
+  info.step_names = loaded->step_names.data();
+  info.n_steps = std::ssize(loaded->step_names);
   info.functions = &fettle_rt_functions;
   if (!info.entry || (info.n_sizes > 0 && !info.resize)) return fail(ErrorCode::E303, "the host program is missing");
   return std::shared_ptr<const FettleModelInfo>(loaded, &loaded->info);

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "driver/build_model.h"
+#include "driver/call_graph.h"
 #include "runtime/model.h"
 
 namespace fettle {
@@ -24,6 +25,7 @@ class CompiledModel {
 
   const std::vector<TaskInfo>& tasks() const;
   const std::string& plan_text() const;
+  const std::vector<GraphCall>& calls() const;  // of the host program
   int64_t arena_bytes() const;
   int64_t constant_bytes() const;  // that are stored
   int64_t weight_bytes() const;    // of the model, that they are made of

@@ -47,11 +47,15 @@ Result<std::shared_ptr<Database>> open_records(const std::string& path) {
 Result<PlannedModel> plan_source(const ModelSource& source, const OpenOptions& options, bool untuned) {
   FETTLE_TRY(Graph graph,
              load_model(source, options.shapes, options.sizes, options.states, {}, options.without, options.limits));
+  return plan_graph(std::move(graph), model_name(source), options, untuned);
+}
+
+Result<PlannedModel> plan_graph(Graph graph, std::string name, const OpenOptions& options, bool untuned) {
   Plans plans(std::make_shared<const Graph>(std::move(graph)));
   CompileOptions compile;
   compile.target = detect_host(options.threads);
   compile.threads = compile.target.threads;
-  compile.name = model_name(source);
+  compile.name = std::move(name);
   compile.warn = options.warn;
   compile.max_error_bound = options.max_error_bound;
   if (untuned || options.database.empty()) return plan_model(plans, compile);

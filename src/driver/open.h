@@ -42,6 +42,9 @@ Result<std::shared_ptr<Database>> open_records(const std::string& path);
 /// before anything else is looked at. Errors: those of load_model, plan_known and open_records.
 Result<PlannedModel> plan_source(const ModelSource& source, const OpenOptions& options, bool untuned = false);
 
+/// The same of a graph that load_model gave; `name` is what the model is called.
+Result<PlannedModel> plan_graph(Graph graph, std::string name, const OpenOptions& options, bool untuned = false);
+
 /// Compiles what plan_source plans. Errors also: those of build_model and package_model.
 Result<CompiledModel> compile_source(const ModelSource& source, const OpenOptions& options, bool untuned = false);
 

@@ -14,6 +14,8 @@ inline constexpr const char* kErrorBoundKey = "error_bound";  // how far, in uni
 
 /// The function of the run-time system that a host program calls with integers: what depends on them is known then.
 inline constexpr const char* kReachStage = "fettle_reach_stage";
+/// The one that it calls where a loop or a branch begins, goes on or ends (FettleStepEvent), for whoever traces calls.
+inline constexpr const char* kMarkStep = "fettle_mark_step";
 
 // --- on loops, by the schedule
 inline constexpr const char* kPrefetchKey = "prefetch";           // iterations ahead, into the second-level cache

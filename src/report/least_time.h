@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "driver/necessary_work.h"
 #include "report/machine_peaks.h"
-#include "report/necessary_work.h"
 #include "target/target.h"
 
 namespace fettle {

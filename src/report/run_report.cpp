@@ -244,6 +244,9 @@ Result<> add_model_times(RunReport& report, const CompiledModel& compiled) {
   FETTLE_TRY(ModelContext context, model.make_context());
   FETTLE_TRY(const std::vector<KernelTime> times, profile_model(context, inputs, kRuns, nullptr));
   std::unordered_map<std::string, double> seconds;  // by call
+  std::unordered_map<std::string, double> sums;     // by call, of one run
+  for (const KernelTime& time : times) sums[time.name] += static_cast<double>(time.total_ns) * 1e-9 / kRuns;
+  for (const GraphCall& call : compiled.calls()) report.calls.push_back({call, sums[call.name]});
   for (const KernelTime& time : times)
     if (time.calls > 0)
       seconds[time.name] = static_cast<double>(time.total_ns) * 1e-9 / static_cast<double>(time.calls);

@@ -48,11 +48,18 @@ struct ReportedTask {
   double in_model_s = 0;  // one call inside the model, the mean over its calls; 0: not timed
 };
 
+/// A call of a kernel inside the model.
+struct ReportedCall {
+  GraphCall call;
+  double seconds = 0;  // all its calls in one run of the model
+};
+
 struct RunReport {
   TuningRun run;
   std::vector<ReportedTask> tasks;  // the one with the largest share of the model's time first
   std::vector<LatencyPoint> points;
   std::vector<ReportedFailure> failures;  // the most frequent first
+  std::vector<ReportedCall> calls;        // of the whole model, in order; none: it was not timed
   int64_t trials = 0;
   int64_t failed = 0;
   double default_s = 0;    // Σ weight · default

@@ -24,6 +24,7 @@ struct FettleContext {
   uint32_t cancelled;    /* atomic; not 0: fettle_call_kernel starts no kernel */
   FettleStrings* strings; /* of which kernels have the numbers; null: there are none */
   const char* reason;     /* why the kernel failed, a clause; null: it has not said */
+  const FettleTracer* tracer; /* null: nobody asks */
 };
 
 /* Every compiled kernel, and the host program too.
@@ -65,6 +66,9 @@ int32_t fettle_call_kernel(FettleContext* context, int32_t index, FettleKernel k
 /* What depends on the integers that stage number `stage` reads, from 1 on: `ints`. `table` is the table of sizes. Where
  * they break a rule, or memory runs out, the call of the model ends: no kernel runs any more. */
 int32_t fettle_reach_stage(FettleContext* context, int32_t stage, int64_t* table, const int64_t* ints);
+
+/* The host program begins, goes on with or ends a loop or a branch: `event` is a FettleStepEvent. The tracer is told. */
+void fettle_mark_step(FettleContext* context, int32_t step, int32_t event);
 
 /* A block of at least `bytes` bytes, aligned to 64, contents undefined; null when there is no memory. Blocks are kept
  * and given again, the last used by this thread first. May be called from bodies. Release exactly once, with the same

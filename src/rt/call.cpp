@@ -2,6 +2,7 @@
 
 #include "rt/memory.h"
 #include "rt/model_context.h"
+#include "rt/sys.h"
 #include "rt/tensor.h"
 
 namespace fettle::rt {
@@ -288,6 +289,19 @@ int32_t check_states(ModelContext& context) {
   return FETTLE_OK;
 }
 
+/// Tells the tracer what the context holds.
+void tell_memory(const ModelContext& context) {
+  const FettleTracer* tracer = context.tracer;
+  if (tracer == nullptr || tracer->on_memory == nullptr) return;
+  const FettleModelInfo& info = *context.model->info;
+  int64_t bytes = context.block_bytes + context.arena.bytes;
+  for (int32_t i = 0; i < info.n_inputs; ++i) bytes += context.staged[i].bytes;
+  for (int32_t i = 0; i < info.n_outputs; ++i) bytes += context.owned[i].bytes;
+  for (int32_t k = 0; k < info.n_stages; ++k) bytes += context.stage_arenas[k].bytes;
+  for (int32_t s = 0; s < info.n_states; ++s) bytes += context.states[s].block.bytes;
+  tracer->on_memory(tracer->user, bytes, now_ns());
+}
+
 }  // namespace
 
 void describe_output(const ModelContext& context, int32_t i, FettleTensor& output) {
@@ -317,7 +331,9 @@ int32_t prepare(ModelContext& context, const FettleTensor* inputs, FettleTensor*
   if (!context.arena.reserve(arena_bytes, context.model->huge_pages)) return no_arena(context, arena_bytes);
   context.buffers[info.n_inputs + info.n_outputs + info.n_states] = context.arena.data;
   context.outputs = outputs;
-  return place_outputs(context, 0);
+  if (const int32_t status = place_outputs(context, 0)) return status;
+  tell_memory(context);
+  return FETTLE_OK;
 }
 
 int32_t execute(ModelContext& context) {
@@ -366,6 +382,7 @@ int32_t reach_stage(ModelContext& context, int32_t stage, int64_t* table, const 
   if (!arena.grow(bytes, reached.keeps != 0, context.model->huge_pages)) return no_arena(context, bytes);
   context.stage_addresses[stage - 1] = arena.data;
   if (const int32_t placed = place_outputs(context, stage)) return placed;
+  tell_memory(context);
   return check_states(context);
 }
 

@@ -422,6 +422,8 @@ void fettle_rt_profile(FettleContext* context, FettleKernelHook hook, void* user
   context->on_kernel_user = user;
 }
 
+void fettle_rt_trace(FettleContext* context, const FettleTracer* tracer) { context->tracer = tracer; }
+
 const char* fettle_rt_error(const FettleContext* context) {
   return context == nullptr ? create_error : static_cast<const ModelContext*>(context)->error.chars;
 }
@@ -443,6 +445,7 @@ const FettleFunctions fettle_rt_functions = {
     fettle_rt_allocate_with,
     fettle_rt_profile,
     fettle_rt_error,
+    fettle_rt_trace,
 };
 
 int32_t fettle_call_kernel(FettleContext* context, int32_t index, FettleKernel kernel, void** buffers,
@@ -457,12 +460,18 @@ int32_t fettle_call_kernel(FettleContext* context, int32_t index, FettleKernel k
   return status;
 }
 
+void fettle_mark_step(FettleContext* context, int32_t step, int32_t event) {
+  const FettleTracer* tracer = context->tracer;
+  if (tracer != nullptr && tracer->on_step != nullptr) tracer->on_step(tracer->user, step, event, now_ns());
+}
+
 const FettleSymbol* fettle_rt_symbols(void) {
   static const FettleSymbol symbols[] = {
       {"fettle_parallel_for", reinterpret_cast<void*>(&fettle_parallel_for)},
       {"fettle_team_size", reinterpret_cast<void*>(&fettle_team_size)},
       {"fettle_call_kernel", reinterpret_cast<void*>(&fettle_call_kernel)},
       {"fettle_reach_stage", reinterpret_cast<void*>(&fettle_reach_stage)},
+      {"fettle_mark_step", reinterpret_cast<void*>(&fettle_mark_step)},
       {"fettle_scratch_acquire", reinterpret_cast<void*>(&fettle_scratch_acquire)},
       {"fettle_scratch_release", reinterpret_cast<void*>(&fettle_scratch_release)},
       {nullptr, nullptr},

@@ -126,6 +126,25 @@ typedef struct FettleModelInfo FettleModelInfo;
  * runs. */
 typedef void (*FettleKernelHook)(void* user, int32_t kernel, int64_t begin_ns, int64_t end_ns);
 
+/* A loop or a branch of the host program begins, goes on with its next iteration, or ends. */
+typedef enum FettleStepEvent { FETTLE_STEP_BEGIN = 0, FETTLE_STEP_NEXT = 1, FETTLE_STEP_END = 2 } FettleStepEvent;
+
+/* What a call does beside its kernels, told on the thread that runs, with monotonic nanoseconds. */
+typedef struct FettleTracer {
+  uint32_t struct_bytes; /* sizeof(FettleTracer) */
+  int32_t reserved;
+  void* user;
+  void (*on_step)(void* user, int32_t step, int32_t event, int64_t ns); /* step: its index in step_names; may be null */
+  void (*on_memory)(void* user, int64_t bytes, int64_t ns); /* that the context holds from now on; may be null */
+} FettleTracer;
+
+/* What one run of a kernel takes. Negative: it depends on sizes that are open. */
+typedef struct FettleKernelWork {
+  double flops;        /* of the algorithm that needs fewest */
+  double bytes;        /* of its operands, each once */
+  int64_t arena_bytes; /* in use by values that are alive while it runs */
+} FettleKernelWork;
+
 /* Memory for output number `output`, at least `bytes`, aligned to 64; null: there is none. The program frees it. */
 typedef void* (*FettleAllocate)(void* user, int32_t output, int64_t bytes);
 
@@ -180,6 +199,7 @@ typedef struct FettleFunctions {
   void (*allocate_with)(FettleContext* context, FettleAllocate allocate, void* user);
   void (*profile)(FettleContext* context, FettleKernelHook hook, void* user);
   const char* (*error)(const FettleContext* context);
+  void (*trace)(FettleContext* context, const FettleTracer* tracer); /* where struct_bytes says that it is there */
 } FettleFunctions;
 
 /* All that is known of a compiled model without running any of its code. */
@@ -221,6 +241,10 @@ struct FettleModelInfo {
   const char* string_bytes;
   const int64_t* string_ends;
   int64_t n_strings;
+  /* For whoever traces calls; there where struct_bytes says so. */
+  const FettleKernelWork* kernel_work; /* of each kernel; may be null */
+  const char* const* step_names;       /* of loops and branches: "Loop decode", "If early: then" */
+  int64_t n_steps;
 };
 
 #define FETTLE_MAGIC 0x4c545446u /* "FTTL" */

@@ -44,6 +44,9 @@ void fettle_rt_allocate_with(FettleContext* context, FettleAllocate allocate, vo
 /* Calls `hook` after each kernel of later calls; null: no more. */
 void fettle_rt_profile(FettleContext* context, FettleKernelHook hook, void* user);
 
+/* Tells `tracer` what later calls do beside their kernels; null: no more. It must stay until then. */
+void fettle_rt_trace(FettleContext* context, const FettleTracer* tracer);
+
 /* One sentence on what went wrong in the context's last call; "" if nothing did. For null: in the last creation that
  * failed. */
 const char* fettle_rt_error(const FettleContext* context);

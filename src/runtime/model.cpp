@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <mutex>
 
@@ -121,6 +122,8 @@ Result<Model> Model::load(const std::filesystem::path& path, const FettleOptions
   FETTLE_TRY(std::shared_ptr<const FettleModelInfo> info, load_library(path));
   return make(std::move(info), options);
 }
+
+Result<Model> Model::reopen(const FettleOptions& options) const { return make(shared_->info, options); }
 
 Result<Model> Model::make(std::shared_ptr<const FettleModelInfo> info, const FettleOptions& options) {
   Model model;
@@ -313,6 +316,11 @@ Result<> ModelContext::set_state(const std::string& name, const FettleTensor& te
 }
 
 Result<> ModelContext::reset_states() { return checked(functions().set_state(handle_.get(), nullptr, nullptr)); }
+
+void ModelContext::set_tracer(const FettleTracer* tracer) {
+  if (functions().struct_bytes >= offsetof(FettleFunctions, trace) + sizeof(FettleFunctions::trace))
+    functions().trace(handle_.get(), tracer);
+}
 
 void ModelContext::set_kernel_hook(FettleKernelHook hook, void* user) {
   functions().profile(handle_.get(), hook, user);

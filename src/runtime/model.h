@@ -25,6 +25,9 @@ class Model {
   /// Opens a model whose code is in memory already; `info` keeps that code alive. Errors: E710.
   static Result<Model> make(std::shared_ptr<const FettleModelInfo> info, const FettleOptions& options = {});
 
+  /// The same code and constants with threads of its own. Errors: E710.
+  Result<Model> reopen(const FettleOptions& options) const;
+
   const FettleModelInfo& info() const;
   std::span<const FettleTensor> inputs() const;
   std::span<const FettleTensor> outputs() const;
@@ -89,6 +92,9 @@ class ModelContext {
 
   /// Calls `hook` after each kernel of later calls; null: no more. See Profiler.
   void set_kernel_hook(FettleKernelHook hook, void* user);
+  /// Tells `tracer`, which must stay, what later calls do beside their kernels; null: no more. A model of an older
+  /// compiler tells nothing. See runtime/timeline.h.
+  void set_tracer(const FettleTracer* tracer);
 
  private:
   friend class Model;

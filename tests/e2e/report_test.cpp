@@ -8,6 +8,7 @@
 #include "codegen/build.h"
 #include "database/sqlite_database.h"
 #include "ir/text.h"
+#include "onnx-ml.pb.h"
 #include "support/browser.h"
 #include "support/support.h"
 
@@ -261,6 +262,65 @@ TEST_F(Page, OfARealTuning) {
   // The same from the records, with and without the model.
   EXPECT_EQ(report({path("r.db")}).at("run"), json::parse(tuned.out).at("run"));
   EXPECT_EQ(report({path("r.db"), path("model.onnx")}).at("tasks").size(), 1);
+}
+
+TEST_F(Page, DrawsTheModelsCalls) {
+  // Six blocks that are alike, each of a product and a softmax, behind the small model.
+  constexpr int kBlocks = 6;
+  write_model("model.onnx", [](onnx::ModelProto& model) {
+    onnx::GraphProto& graph = *model.mutable_graph();
+    onnx::TensorProto& weights = *graph.add_initializer();
+    weights.set_name("square");
+    weights.set_data_type(onnx::TensorProto::FLOAT);
+    for (int i = 0; i < 2; ++i) weights.add_dims(4);
+    for (int i = 0; i < 16; ++i) weights.add_float_data(static_cast<float>(i) * 0.125f);
+    std::string last = "y";
+    for (int i = 0; i < 2 * kBlocks; ++i) {
+      onnx::NodeProto& node = *graph.add_node();
+      node.set_op_type(i % 2 == 0 ? "MatMul" : "Softmax");
+      node.set_name(fmt::format("block{}/{}", i / 2, node.op_type()));
+      node.add_input(last);
+      if (i % 2 == 0) node.add_input("square");
+      last = fmt::format("v{}", i);
+      node.add_output(last);
+    }
+    graph.mutable_output(0)->set_name(last);
+  });
+  ASSERT_EQ(fettle({"tune", path("model.onnx"), "--trials", "6", "--db", path("r.db")}).status, 0);
+  report({path("r.db")});
+  EXPECT_EQ(count("#graph"), 0) << "nothing is known of the model itself";
+  report({path("r.db"), path("model.onnx")});
+  const json calls = browser_->evaluate("JSON.parse(document.getElementById('data').textContent).run.calls");
+  ASSERT_EQ(calls.size(), 1u + 2 * kBlocks);
+  for (size_t i = 0; i < calls.size(); ++i)
+    EXPECT_EQ(calls[i].at("from"), i == 0 ? json::array() : json::array({i - 1})) << calls[i];
+  // What comes again and again is there once.
+  EXPECT_EQ(count("#graph .box"), 3);
+  EXPECT_EQ(count("#graph .again"), 1);
+  EXPECT_EQ(browser_->evaluate("[...document.querySelectorAll('#graph text')].some(t => t.textContent === '× 6')"),
+            true);
+  const std::string apart =
+      "[...document.querySelectorAll('#graph .box > rect')].map(r => r.getBBox()).every((a, i, all) => all.every((b, "
+      "k) => "
+      "i === k || a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y || b.y + b.height <= a.y))";
+  EXPECT_EQ(browser_->evaluate(apart), true) << "boxes lie apart";
+  const std::string inside =
+      "[...document.querySelectorAll('#graph .box')].every(b => {const r = b.querySelector('rect').getBBox(); return "
+      "[...b.querySelectorAll('text')].every(t => {const x = t.getBBox(); return x.x >= r.x && x.x + x.width <= r.x + "
+      "r.width && x.y >= r.y && x.y + x.height <= r.y + r.height})})";
+  EXPECT_EQ(browser_->evaluate(inside), true) << "text lies in its box";
+  // By keyboard: a box leads to its task.
+  browser_->evaluate("document.querySelector('#graph a.box').focus()");
+  browser_->press("Enter");
+  EXPECT_EQ(count("#tasks tr.detail"), 1);
+  expect_quiet();
+  for (const bool dark : {false, true})
+    for (const int width : {1280, 390}) {
+      browser_->set_window(width, 900, dark);
+      EXPECT_EQ(browser_->evaluate("document.documentElement.scrollWidth <= innerWidth"), true) << width;
+      browser_->evaluate("document.querySelector('#graph').scrollIntoView()");
+      keep_picture(fmt::format("graph-{}-{}", dark ? "dark" : "light", width));
+    }
 }
 
 TEST_F(Page, RefusesWhatItCannotShow) {

@@ -69,6 +69,13 @@ json run_json(const RunReport& report) {
           {"default_s", report.default_s},
           {"estimated_s", report.estimated_s},
           {"tasks", json_list(report.tasks, task_json)},
+          {"calls", json_list(report.calls,
+                              [](const ReportedCall& made) -> json {
+                                return {{"name", made.call.name},
+                                        {"hash", made.call.task},
+                                        {"from", made.call.from},
+                                        {"seconds", made.seconds}};
+                              })},
           {"points", json_list(report.points, point_json)},
           {"failures", json_list(report.failures, failure_json)}};
 }

@@ -77,7 +77,7 @@
         });
         return cell;
       });
-      return h('tr', {}, cells);
+      return h('tr', {id: options.id?.(row)}, cells);
     };
     const lines = new Map();  // each row is made once, when it is first shown
     const fill = () => {
@@ -221,7 +221,139 @@
       cell: t => time(t.in_model_s), title: 'one call while the whole model runs'});
     return section('tasks', 'Tasks', 'Tasks', [
       h('p', {class: 'note'}, 'Equal pieces of work are one task. Press a name for the model’s nodes, the program before and after, and the schedule.'),
-      ...table('Tasks', columns, run.tasks, {detail, text: searchable, sorted: 1})]);
+      ...table('Tasks', columns, run.tasks, {detail, text: searchable, sorted: 1, id: rowOf})]);
+  };
+  const rowOf = task => 't-' + task.hash;
+
+  // --- the graph of calls -----------------------------------------------------------------------------------------
+
+  // Calls in order → boxes; a sequence of tasks that comes again and again is shown once: [a b c][a b c] → (a b c) × 2.
+  const boxesOf = calls => {
+    const key = calls.map(call => call.hash || call.name);
+    const boxes = [], boxOf = [], frames = [];
+    const add = (i, times) => {
+      boxOf[i] = boxes.length;
+      boxes.push({call: calls[i], calls: [calls[i]], times, from: new Set()});
+    };
+    const longest = 400, worthIt = 4;  // calls that a repetition must save
+    for (let i = 0; i < calls.length;) {
+      let best = {saved: 0, period: 1, times: 1};
+      for (let period = 2; period <= Math.min(longest, (calls.length - i) >> 1); ++period) {
+        let end = i + period;
+        while (end < calls.length && key[end] === key[end - period]) ++end;
+        const times = Math.floor((end - i) / period), saved = (times - 1) * period;
+        if (saved > best.saved) best = {saved, period, times};
+      }
+      if (best.saved < worthIt) {
+        add(i++, 1);
+        continue;
+      }
+      const first = boxes.length;
+      for (let k = 0; k < best.period; ++k) add(i + k, best.times);
+      for (let k = best.period; k < best.period * best.times; ++k) {
+        boxOf[i + k] = first + k % best.period;
+        boxes[boxOf[i + k]].calls.push(calls[i + k]);
+      }
+      frames.push({first, last: boxes.length - 1, times: best.times});
+      i += best.period * best.times;
+    }
+    calls.forEach((call, i) => call.from.forEach(j => {
+      if (boxOf[j] < boxOf[i]) boxes[boxOf[i]].from.add(boxOf[j]);
+    }));
+    return {boxes, frames};
+  };
+
+  // Layers from top to bottom; an edge that crosses a layer has a narrow place of its own there.
+  const layersOf = boxes => {
+    const layers = [];
+    const put = (cell, layer) => {
+      cell.layer = layer;
+      (layers[layer] ??= []).push(cell);
+    };
+    const cells = boxes.map(box => ({box, above: [], path: []}));
+    boxes.forEach((box, i) => put(cells[i], Math.max(0, ...[...box.from].map(j => cells[j].layer + 1))));
+    boxes.forEach((box, i) => box.from.forEach(j => {
+      let at = cells[j];
+      for (let layer = cells[j].layer + 1; layer < cells[i].layer; ++layer) {
+        cells[j].path[layer] ??= {above: [at]};
+        if (cells[j].path[layer].layer === undefined) put(cells[j].path[layer], layer);
+        at = cells[j].path[layer];
+      }
+      cells[i].above.push(at);
+    }));
+    const wide = 168, narrow = 18, gap = 14;
+    const place = layer => {
+      const width = layer.reduce((sum, cell) => sum + (cell.box ? wide : narrow) + gap, -gap);
+      let x = -width / 2;
+      for (const cell of layer) {
+        const w = cell.box ? wide : narrow;
+        cell.x = x + w / 2;
+        x += w + gap;
+      }
+      return width;
+    };
+    let width = 0;
+    for (const layer of layers) {
+      const middle = cell => cell.above.length ? cell.above.reduce((sum, a) => sum + a.x, 0) / cell.above.length : 0;
+      layer.sort((a, b) => middle(a) - middle(b));
+      width = Math.max(width, place(layer));
+    }
+    return {layers, cells, width, wide};
+  };
+
+  const graph = () => {
+    const taskOf = new Map(run.tasks.map(task => [task.hash, task]));
+    const {boxes, frames} = boxesOf(run.calls), {layers, cells, width, wide} = layersOf(boxes);
+    const total = run.calls.reduce((sum, call) => sum + call.seconds, 0) || 1;
+    const shareOf = box => box.calls.reduce((sum, call) => sum + call.seconds, 0) / total;
+    const most = Math.max(...boxes.map(shareOf), 1e-9);
+    const tall = 38, step = 64, side = 34, top = 14;
+    const x = cell => side + width / 2 + cell.x, y = layer => top + layer * step;
+    const parts = [];
+    for (const {first, last, times} of frames) {
+      const inside = cells.slice(first, last + 1), low = Math.min(...inside.map(c => c.layer)), high = Math.max(...inside.map(c => c.layer));
+      const left = Math.min(...inside.map(x)) - wide / 2 - 8, right = Math.max(...inside.map(x)) + wide / 2 + 8;
+      parts.push(s('rect', {class: 'again', x: left, y: y(low) - 8, width: right - left, height: (high - low) * step + tall + 16, rx: 8}));
+      parts.push(text(right + 4, y(low) + 4, `× ${times}`, {class: 'ink'}));
+    }
+    for (const cell of layers.flat())
+      for (const above of cell.above) {
+        const from = y(above.layer) + (above.box ? tall : tall / 2), to = y(cell.layer) + (cell.box ? 0 : tall / 2), half = (from + to) / 2;
+        parts.push(s('path', {class: 'edge', d: `M${x(above).toFixed(1)} ${from}C${x(above).toFixed(1)} ${half} ${x(cell).toFixed(1)} ${half} ${x(cell).toFixed(1)} ${to}`}));
+      }
+    for (const cell of cells) {
+      const {box} = cell, task = taskOf.get(box.call.hash), level = Math.round(100 * shareOf(box) / most);
+      const what = box.call.name.slice(box.call.name.lastIndexOf(': ') + 1).trim();
+      const seconds = box.calls.reduce((sum, call) => sum + call.seconds, 0) / box.calls.length;
+      const tells = `${box.call.name}${box.times > 1 ? ` and ${box.times - 1} more like it` : ''}: ${time(seconds)} a call, ${percent(shareOf(box))} of the time`;
+      const inner = [
+        s('title', {}, tells),
+        s('rect', {x: x(cell) - wide / 2, y: y(cell.layer), width: wide, height: tall, rx: 6, style: `fill:color-mix(in srgb, var(--accent) ${level}%, var(--card))`}),
+        text(x(cell), y(cell.layer) + 16, clip(what, 21), {'text-anchor': 'middle', class: level > 45 ? 'inverse' : 'ink'}),
+        text(x(cell), y(cell.layer) + 31, `${time(seconds)} · ${percent(shareOf(box))}`, {'text-anchor': 'middle', class: level > 45 ? 'inverse' : null})];
+      if (!task) {
+        parts.push(s('g', {class: 'box'}, inner));
+        continue;
+      }
+      const open = () => {
+        const search = document.querySelector('#tasks input[type=search]');
+        if (search && search.value) {
+          search.value = '';
+          search.dispatchEvent(new Event('input'));
+        }
+        document.querySelector(`#${CSS.escape(rowOf(task))} button[aria-expanded=false]`)?.click();
+      };
+      parts.push(s('a', {class: 'box', href: '#' + rowOf(task), 'aria-label': tells, on: {click: open}}, inner));
+    }
+    const high = top + layers.length * step;
+    const label = `The model as ${boxes.length} boxes in ${layers.length} layers`;
+    const full = width + 2 * side + 20;
+    return section('graph', 'The model', 'Graph', [
+      h('p', {class: 'note'}, 'Each box is a call of a kernel, from the inputs at the top to the outputs; the stronger its colour, the more of the ' +
+        'model’s time it takes. What comes several times over is shown once. Press a box for its task.'),
+      h('div', {class: 'scroll map', role: 'region', 'aria-label': label, tabindex: '0'},
+        s('svg', {viewBox: `0 0 ${full} ${high}`, width: full, height: high, role: 'group', 'aria-label': label}, parts)),
+      h('ul', {class: 'legend'}, [h('li', {}, [h('i', {class: 'heat'}), `0 % to ${percent(most)} of the time of all calls`])])]);
   };
 
   // Operations a second over operations a byte, both on logarithmic axes.
@@ -325,7 +457,9 @@
   const main = document.getElementById('main');
   main.append(curve());
   if (other) main.append(comparison());
-  main.append(shares(), tasks(), roofline(), failures(), h('footer', {}, `Made by ${data.made_by}. This file is complete: it opens without a network.`));
+  main.append(shares());
+  if (run.calls?.length) main.append(graph());
+  main.append(tasks(), roofline(), failures(), h('footer', {}, `Made by ${data.made_by}. This file is complete: it opens without a network.`));
   document.getElementById('nav').append(h('div', {}, sections.map(([id, title]) => h('a', {href: '#' + id}, title))));
   document.documentElement.dataset.ready = 'yes';
 })();

@@ -38,6 +38,7 @@ constexpr ExportedFunction kExports[] = {
     {"set_state", "fettle_rt_set_state"},
     {"allocate_with", "fettle_rt_allocate_with"},
     {"profile", "fettle_rt_profile"},
+    {"trace", "fettle_rt_trace"},
     {"error", "fettle_rt_error"},
 };
 
@@ -72,6 +73,7 @@ class Describer {
     info.default_threads = artefact_.default_threads;
     info.arena_bytes = artefact_.arena_bytes;
     info.n_strings = std::ssize(artefact_.strings);
+    info.n_steps = std::ssize(artefact_.step_names);
     const uint64_t at = add_table(&info, sizeof info);
     object_.define(kInfoSymbol, tables_, at, sizeof info);  // the table's first
     point_to_string(at + offsetof(FettleModelInfo, name), artefact_.name);
@@ -90,6 +92,10 @@ class Describer {
     if (!artefact_.resize.empty())
       object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, resize), artefact_.resize);
     object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, functions), "fettle_rt_functions");
+    if (!artefact_.kernel_work.empty())
+      object_.point(tables_, at + offsetof(FettleModelInfo, kernel_work), text_,
+                    add_text(artefact_.kernel_work.data(), artefact_.kernel_work.size() * sizeof(FettleKernelWork)));
+    point_to_table(at + offsetof(FettleModelInfo, step_names), add_strings(artefact_.step_names));
     if (!artefact_.strings.empty()) {
       const StringList strings = string_list(artefact_.strings);
       object_.point(tables_, at + offsetof(FettleModelInfo, string_bytes), text_,
@@ -283,6 +289,8 @@ Result<> check_artefact(const Artefact& artefact) {
   if (!identifier) return fail(ErrorCode::E303, fmt::format("the prefix '{}' is not a C identifier", prefix));
   if (artefact.kernel_origins.size() != artefact.kernel_names.size())
     return fail(ErrorCode::E303, "not every kernel has its origins");
+  if (!artefact.kernel_work.empty() && artefact.kernel_work.size() != artefact.kernel_names.size())
+    return fail(ErrorCode::E303, "not every kernel has its work");
   if (const char* wrong = wrong_sizes(artefact)) return fail(ErrorCode::E303, wrong);
   if (prefix == "fettle_artefact" || prefix.starts_with("fettle_rt"))
     return fail(ErrorCode::E303, fmt::format("the prefix '{}' is taken", prefix));

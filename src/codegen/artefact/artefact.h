@@ -70,6 +70,8 @@ struct Artefact {
   std::vector<std::string> size_errors;
   std::vector<ArtefactStage> stages;
   std::vector<int32_t> output_stages;  // FettleModelInfo's, where there are stages
+  std::vector<FettleKernelWork> kernel_work;  // of each kernel, or of none
+  std::vector<std::string> step_names;        // of loops and branches, by the number that fettle_mark_step is given
 };
 
 /// Strings one after the other, as FettleModelInfo has them.
@@ -84,8 +86,8 @@ StringList string_list(const std::vector<std::string>& strings);
 ///   "+avx2,+clzero,-avx512f,+fma"  →  "avx2,fma"
 std::string needed_features(std::string_view llvm_features);
 
-/// Whether the prefix is a C identifier that is free, each kernel has origins (perhaps none), rt knows all features,
-/// and what is said of sizes and states fits together. E303.
+/// Whether the prefix is a C identifier that is free, each kernel has origins (perhaps none) and its work, rt knows all
+/// features, and what is said of sizes and states fits together. E303.
 Result<> check_artefact(const Artefact& artefact);
 
 /// Links objects, constants, descriptions and rt to a shared library. Exports PREFIX_open, _info and a function for

@@ -264,6 +264,10 @@ void CPrinter::print_call(const CallFuncNode& call) {
 ///   call k(&x[0], &arena[4096], 7, n)   →   fettle_call_kernel(context, 7, k, buffers, ints), as codegen/llvm does
 void CPrinter::print_kernel_call(const CallFuncNode& call) {
   if (call.name == kReachStage) return fail_with("a host program whose sizes a run tells cannot be printed");
+  if (call.name == kMarkStep) {
+    declare(call.name, "void fettle_mark_step(FettleContext *, int32_t step, int32_t event)");
+    return line(fmt::format("fettle_mark_step(context, {}, {});", expr(call.args[0]).text, expr(call.args[1]).text));
+  }
   size_t n_buffers = 0;
   while (n_buffers < call.args.size() && call.args[n_buffers].as<AddressNode>()) ++n_buffers;
   const int64_t* number = n_buffers < call.args.size() ? as_int(call.args[n_buffers]) : nullptr;

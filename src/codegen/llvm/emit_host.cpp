@@ -44,6 +44,7 @@ void FunctionEmitter::keep_first_failure(Value* status) {
 /// The first integer is the call's number in the model, the others are the kernel's; the first failure is kept.
 void FunctionEmitter::emit_kernel_call(const CallFuncNode& node) {
   if (node.name == kReachStage) return emit_reach_stage(node);
+  if (node.name == kMarkStep) return emit_mark_step(node);
   auto& b = vb_.here();
   size_t n_buffers = 0;
   while (n_buffers < node.args.size() && node.args[n_buffers].as<AddressNode>()) ++n_buffers;
@@ -90,6 +91,16 @@ void FunctionEmitter::emit_reach_stage(const CallFuncNode& node) {
   keep_first_failure(b.CreateCall(
       reach, {context_, b.getInt32(static_cast<uint32_t>(*stage)), emit_host_address(node.args[0]), ints}));
   forget_arguments(node);
+}
+
+///   call fettle_mark_step(2, 1)  →  fettle_mark_step(context, 2, 1)
+void FunctionEmitter::emit_mark_step(const CallFuncNode& node) {
+  auto& b = vb_.here();
+  Type *pointer = b.getPtrTy(), *number = b.getInt32Ty();
+  const auto mark = state_.runtime_function(kMarkStep, b.getVoidTy(), {pointer, number, number});
+  std::vector<Value*> arguments = {context_};
+  for (const Expr& arg : node.args) arguments.push_back(b.CreateTrunc(emit(arg), number));
+  b.CreateCall(mark, arguments);
 }
 
 }  // namespace fettle::llvm_backend

@@ -120,6 +120,7 @@ class FunctionEmitter {
   bool is_host() const;                             // emit_host.cpp
   void emit_kernel_call(const CallFuncNode& node);  // emit_host.cpp
   void emit_reach_stage(const CallFuncNode& node);  // emit_host.cpp
+  void emit_mark_step(const CallFuncNode& node);    // emit_host.cpp
   llvm::Value* emit_integers(std::span<const Expr> integers);
   llvm::Value* emit_host_address(const Expr& address);
   void keep_first_failure(llvm::Value* status);

@@ -1,5 +1,8 @@
 // A model's file without the content of its initializers.
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <string_view>
@@ -10,6 +13,7 @@
 namespace fettle {
 namespace {
 
+using google::protobuf::internal::WireFormatLite;
 using onnx::GraphProto;
 using onnx::ModelProto;
 using onnx::TensorProto;
@@ -24,55 +28,34 @@ struct WireField {
 
 class WireReader {
  public:
-  explicit WireReader(std::string_view message) : left_(message) {}
+  explicit WireReader(std::string_view message)
+      : message_(message), input_(reinterpret_cast<const uint8_t*>(message.data()), static_cast<int>(message.size())) {}
 
-  bool is_at_end() const { return left_.empty(); }
-  /// False: there is no whole field, or it is of a kind that ONNX has not.
+  bool is_at_end() const { return place() == message_.size(); }
+  /// False: there is no whole field.
   bool next(WireField& field) {
-    const std::string_view begin = left_;
-    uint64_t key = 0, length = 0;
-    if (!number(key)) return false;
-    field = {.number = key >> 3};
-    switch (key & 7) {
-      case 0:
-        if (!number(length)) return false;
-        break;
-      case 1:
-        if (!skip(8)) return false;
-        break;
-      case 2:
-        field.is_message = true;
-        if (!number(length) || left_.size() < length) return false;
-        field.content = left_.substr(0, length);
-        left_.remove_prefix(length);
-        break;
-      case 5:
-        if (!skip(4)) return false;
-        break;
-      default:
-        return false;
+    const size_t begin = place();
+    const uint32_t tag = input_.ReadTag();
+    if (tag == 0) return false;
+    field = {.number = static_cast<uint64_t>(WireFormatLite::GetTagFieldNumber(tag))};
+    if (WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
+      uint32_t length = 0;
+      if (!input_.ReadVarint32(&length) || message_.size() - place() < length) return false;
+      field.is_message = true;
+      field.content = message_.substr(place(), length);
+      input_.Skip(static_cast<int>(length));
+    } else if (!WireFormatLite::SkipField(&input_, tag)) {
+      return false;
     }
-    field.whole = begin.substr(0, begin.size() - left_.size());
+    field.whole = message_.substr(begin, place() - begin);
     return true;
   }
 
  private:
-  bool skip(size_t n) {
-    if (left_.size() < n) return false;
-    left_.remove_prefix(n);
-    return true;
-  }
-  bool number(uint64_t& value) {
-    for (int shift = 0; shift < 64 && !left_.empty(); shift += 7) {
-      const auto byte = static_cast<uint8_t>(left_.front());
-      left_.remove_prefix(1);
-      value |= uint64_t{byte & 0x7fU} << shift;
-      if (byte < 0x80) return true;
-    }
-    return false;
-  }
+  size_t place() const { return static_cast<size_t>(input_.CurrentPosition()); }
 
-  std::string_view left_;
+  std::string_view message_;
+  google::protobuf::io::CodedInputStream input_;
 };
 
 void append_number(std::string& out, uint64_t value) {
@@ -129,7 +112,7 @@ Result<OnnxModel> parse_onnx_outline(std::span<const std::byte> bytes, std::opti
                                      std::string label) {
   const std::string_view file(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const auto edit =
-      within(ModelProto::kGraphFieldNumber, within(GraphProto::kInitializerFieldNumber, append_unless_content));
+      within(ModelProto::kGraphFieldNumber, within(GraphProto::kInitializerFieldNumber, &append_unless_content));
   // What is no model, or too large, is refused as ever.
   std::string outline;
   const bool is_model = file.size() <= INT32_MAX && append_edited(file, outline, edit);

@@ -15,28 +15,31 @@ namespace fettle {
 std::span<const GraphPass> graph_passes() {
   using namespace passes;
   static constexpr GraphPass list[] = {
-      {"infer_shapes", infer_shapes, /*runs_on_bodies=*/true, /*is_needed=*/true},
-      {"unify_sizes", unify_sizes, /*runs_on_bodies=*/true},
-      {"drop_dead", drop_dead},
-      {"fold_constants", fold_constants},
-      {"settle_bodies", settle_bodies, /*runs_on_bodies=*/true, /*is_needed=*/true},
-      {"simplify", simplify},
-      {"lower_batch_norm", lower_batch_norm},
-      {"recognize_patterns", recognize_patterns},
-      {"recognize_masks", recognize_masks},
-      {"group_heads", group_heads},
-      {"sink_views", sink_views},
-      {"fold_gathers", fold_gathers},
-      {"sink_scales", sink_scales},
-      {"fold_affine", fold_affine},
-      {"lower_conv_transpose", lower_conv_transpose},
-      {"fold_constants", fold_constants},
-      {"simplify", simplify},
-      {"merge_common", merge_common},
-      {"combine_siblings", combine_siblings},
-      {"settle_bodies", settle_bodies, /*runs_on_bodies=*/true, /*is_needed=*/true},
-      {"drop_dead", drop_dead},
-      {"fuse_loops", fuse_loops, /*runs_on_bodies=*/true},
+      {"infer_shapes", "types become known, and what follows from shapes alone is computed", infer_shapes,
+       /*runs_on_bodies=*/true, /*is_needed=*/true},
+      {"unify_sizes", "sizes that must be equal become one", unify_sizes, /*runs_on_bodies=*/true},
+      {"drop_dead", "what nothing needs is dropped", drop_dead},
+      {"fold_constants", "what depends on constants alone is computed", fold_constants},
+      {"settle_bodies", "what does not depend on iterations leaves its loop", settle_bodies, /*runs_on_bodies=*/true,
+       /*is_needed=*/true},
+      {"simplify", "what does nothing goes, and identities are applied", simplify},
+      {"lower_batch_norm", "a normalization by constants becomes a factor and an offset", lower_batch_norm},
+      {"recognize_patterns", "what exporters spell out becomes one operator", recognize_patterns},
+      {"recognize_masks", "computed masks become one operator", recognize_masks},
+      {"group_heads", "products read what was repeated for them as it was", group_heads},
+      {"sink_views", "reshapes and transposes move behind elementwise work", sink_views},
+      {"fold_gathers", "look-ups in constants are folded", fold_gathers},
+      {"sink_scales", "factors become one of the product", sink_scales},
+      {"fold_affine", "constant factors and offsets move into weights and bias", fold_affine},
+      {"lower_conv_transpose", "a transposed convolution becomes a product, spread out", lower_conv_transpose},
+      {"fold_constants", "what depends on constants alone is computed", fold_constants},
+      {"simplify", "what does nothing goes, and identities are applied", simplify},
+      {"merge_common", "equal nodes become one", merge_common},
+      {"combine_siblings", "products of one input become one", combine_siblings},
+      {"settle_bodies", "what does not depend on iterations leaves its loop", settle_bodies, /*runs_on_bodies=*/true,
+       /*is_needed=*/true},
+      {"drop_dead", "what nothing needs is dropped", drop_dead},
+      {"fuse_loops", "a counted loop of small work becomes one kernel", fuse_loops, /*runs_on_bodies=*/true},
   };
   return list;
 }
@@ -85,8 +88,31 @@ Result<> optimize(Graph& graph, const PassContext& context) {
   return {};
 }
 
+namespace {
+
+// Other dims for sizes of the inputs, wherever these stand before types are inferred.
+void replace_input_sizes(Graph& graph, const std::map<std::string, Dim, std::less<>>& by) {
+  const auto replaced = [&](const Dim& dim) {
+    return dim.substitute([&](std::string_view name) -> std::optional<Dim> {
+      const auto it = by.find(name);
+      return it == by.end() ? std::nullopt : std::optional(it->second);
+    });
+  };
+  for (Value* input : graph.inputs())
+    for (Dim& dim : input->type->shape) dim = replaced(dim);
+  for (Node* node : graph.nodes())
+    for (auto& [name, attr] : node->attrs.entries)
+      if (auto* dims = std::get_if<std::vector<Dim>>(&attr)) {
+        for (Dim& dim : *dims) dim = replaced(dim);
+        attr = dims_attr(std::move(*dims));
+      }
+  graph.replace_sizes(replaced);
+}
+
+}  // namespace
+
 Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64_t>>& shapes) {
-  std::map<std::string, int64_t, std::less<>> symbols;
+  std::map<std::string, Dim, std::less<>> symbols;
   for (const auto& [name, extents] : shapes) {
     const Value* input = graph.find_input(name);
     if (!input) {
@@ -106,9 +132,9 @@ Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64
     for (size_t d = 0; d < shape.size(); ++d) {
       if (shape[d].symbol_name().empty()) continue;
       const auto [it, is_new] = symbols.emplace(shape[d].symbol_name(), extents[d]);
-      if (!is_new && it->second != extents[d])
-        return fail(ErrorCode::E705, fmt::format("\"{}\" is given as {} and as {}", it->first, it->second, extents[d]),
-                    name);
+      if (!is_new && it->second.value() != extents[d])
+        return fail(ErrorCode::E705,
+                    fmt::format("\"{}\" is given as {} and as {}", it->first, it->second.value(), extents[d]), name);
     }
   }
   // What a file says of values was for the sizes that it was written with.
@@ -118,12 +144,7 @@ Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64
         for (Value* output : node->outputs)
           if (output->declared) std::ranges::fill(output->declared->shape, Dim::symbol("?"));
     });
-  for (Value* input : graph.inputs())
-    for (Dim& d : input->type->shape)
-      d = d.substitute([&](std::string_view name) -> std::optional<Dim> {
-        const auto it = symbols.find(name);
-        return it == symbols.end() ? std::nullopt : std::optional<Dim>(it->second);
-      });
+  replace_input_sizes(graph, symbols);
   return {};
 }
 
@@ -156,9 +177,7 @@ Result<> refine_sizes(Graph& graph, const OpenSizes& sizes) {
     if (facts.points.size() > 1 && least < most) graph.add_size_classes({narrow, facts.points});
     refined.emplace(name, least == most ? Dim(least) : narrow);
   }
-  for (Value* input : graph.inputs())
-    for (Dim& dim : input->type->shape)
-      if (const auto found = refined.find(dim.symbol_name()); found != refined.end()) dim = found->second;
+  replace_input_sizes(graph, refined);
   return {};
 }
 

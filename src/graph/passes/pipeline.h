@@ -33,6 +33,7 @@ struct PassContext {
 /// A pass rewrites the graph and leaves it valid; it need not sort it.
 struct GraphPass {
   std::string_view name;
+  std::string_view what;  // it does, for people: a clause
   Result<> (*run)(Graph& graph, const PassContext& context);
   /// Whether `run` goes into the bodies of nodes itself; else it runs on each of them, innermost first.
   bool runs_on_bodies = false;

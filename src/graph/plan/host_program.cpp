@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/annotations.h"
+#include "rt/model_api.h"
 
 namespace fettle {
 namespace {
@@ -154,8 +155,17 @@ class HostWriter {
     return call_func(kReachStage, std::move(args));
   }
 
+  /// A call for the tracer; nothing where it is not told.
+  static Stmt mark(int number, FettleStepEvent event) {
+    return number < 0 ? Stmt() : call_func(kMarkStep, {Expr(int64_t{number}), Expr(int64_t{event})});
+  }
+  static Stmt marked(int number, Stmt body) {
+    if (!body) return body;
+    return seq({mark(number, FETTLE_STEP_BEGIN), std::move(body), mark(number, FETTLE_STEP_END)});
+  }
+
   Stmt branch(const HostStep& step) {
-    Stmt then = all(step.body), otherwise = all(step.otherwise);
+    Stmt then = marked(step.mark, all(step.body)), otherwise = marked(step.otherwise_mark, all(step.otherwise));
     const Expr condition = truth_at(*step.condition);
     if (then) return if_then(condition, std::move(then), std::move(otherwise));
     return otherwise ? if_then(logical_not(condition), std::move(otherwise)) : Stmt();
@@ -167,8 +177,9 @@ class HostWriter {
     if (step.limit) goes_on = lt(counter(step.loop), value_of(*step.limit));
     if (step.limit_at) goes_on = lt(counter(step.loop), integer_at(*step.limit_at, step.limit_bytes));
     if (step.condition) goes_on = logical_and(goes_on, truth_at(*step.condition));
-    Stmt body = seq({all(step.body), store(count, {0}, counter(step.loop) + 1)});
-    return seq({store(count, {0}, int_imm(0, kI64)), Stmt(make_ref<WhileNode>(std::move(goes_on), std::move(body)))});
+    Stmt body = seq({mark(step.mark, FETTLE_STEP_NEXT), all(step.body), store(count, {0}, counter(step.loop) + 1)});
+    return seq({store(count, {0}, int_imm(0, kI64)),
+                marked(step.mark, Stmt(make_ref<WhileNode>(std::move(goes_on), std::move(body))))});
   }
 
   SizeTable& table_;

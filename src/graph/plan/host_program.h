@@ -53,6 +53,7 @@ struct HostStep {
   HostCall call;
   std::optional<HostAddress> condition;  // of a byte that is not 0 where it is true
   std::vector<HostStep> body, otherwise;
+  int mark = -1, otherwise_mark = -1;  // by which a tracer knows the loop, or the branch's bodies; -1: it is not told
   int loop = -1;
   std::optional<Dim> limit;
   std::optional<HostAddress> limit_at;
@@ -82,6 +83,8 @@ struct HostInterface {
 /// one of the last buffers, and outputs their memory. Such buffers are annotated `late`: what the program is given is
 /// where their addresses stand.
 ///   call fettle_reach_stage(&table[0], 1, arena[64] + …);  call k_77ab(&x[0], &arena1[table[12]], 2, table[13])
+/// A tracer is told where a loop or a branch's body begins (0), where each iteration does (1), and where it ends (2):
+///   call fettle_mark_step(3, 0); …; call fettle_mark_step(3, 2)
 /// A loop counts in a local buffer of its own, of which kernels are given the address:
 ///   i0[0] = 0; while (i0[0] < 16 && arena[64] != 0) { call …(&i0[0], &out[512 * i0[0]], 1); i0[0] = i0[0] + 1 }
 Func host_program(const std::string& name, const HostInterface& interface, const std::vector<HostStep>& steps,

@@ -102,4 +102,14 @@ ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes, const std::string& 
   return plan;
 }
 
+int64_t live_bytes(const std::vector<Lifetime>& lifetimes, int step) {
+  int64_t bytes = 0;
+  for (const Lifetime& life : lifetimes) {
+    if (step < life.first_step || step > life.last_step) continue;
+    if (!life.size_bytes.is_number()) return -1;
+    bytes += life.size_bytes.value();
+  }
+  return bytes;
+}
+
 }  // namespace fettle

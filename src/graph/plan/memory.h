@@ -37,4 +37,7 @@ struct ArenaPlan {
 /// Sizes of its own are called after `name`, with a number behind it.
 ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes, const std::string& name = "place");
 
+/// Bytes that are in use in a step; -1 where sizes are open.
+int64_t live_bytes(const std::vector<Lifetime>& lifetimes, int step);
+
 }  // namespace fettle

@@ -1,6 +1,7 @@
 #include "graph/plan/partition.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -122,11 +123,15 @@ class Partitioner {
     if (group == groups.end()) return;
     std::vector<Node*> nodes;
     std::unordered_set<const Node*> gone;
+    std::vector<GroupNote> notes;
     for (const Group* part : before(groups, node)) {
       nodes.insert(nodes.end(), part->nodes.begin(), part->nodes.end());
       gone.insert(part->anchor);
+      std::ranges::copy_if(part->notes, std::back_inserter(notes), &GroupNote::joins);
     }
+    notes.push_back({&node, true, "one kernel costs less than several and what they hand over"});
     group->nodes.insert(group->nodes.begin(), nodes.begin(), nodes.end());
+    group->notes.insert(group->notes.begin(), notes.begin(), notes.end());
     std::erase_if(groups, [&](const Group& g) { return gone.contains(g.anchor); });
   }
 
@@ -151,23 +156,46 @@ class Partitioner {
     group.may_be_view = may_be_view(*first);
     group.is_row = is_row(*first, iterations_) || places_rows(*first);
     group.is_concatenation = is_concatenation(*first);
-    if (group.may_be_view || group.is_row || group.is_concatenation || group.kind == FusionKind::kOpaque ||
-        first->outputs.size() != 1)
+    if (const std::string_view why = stands_alone(group); !why.empty()) {
+      group.notes.push_back({nullptr, false, why});
       return group;
+    }
     const Value* frontier = first->output();
     while (const auto stretch = next_stretch(group, frontier)) {
       for (Node* node : *stretch) {
         taken_.insert(node);
         group.nodes.push_back(node);
+        group.notes.push_back({node, true,
+                               fusion_kind(*node) == FusionKind::kReduction
+                                   ? "it reduces as the group's anchor does"
+                                   : "it works on elements of what the group makes"});
       }
       frontier = stretch->back()->output();
     }
     return group;
   }
 
-  /// The fewest nodes after `frontier` that use it up, so that only the last one's output is used further on.
-  std::optional<std::vector<Node*>> next_stretch(const Group& group, const Value* frontier) const {
-    if (outputs_.contains(frontier) || frontier->users.empty()) return {};
+  /// Why a node takes nothing along that follows it; empty where it may.
+  static std::string_view stands_alone(const Group& group) {
+    if (group.may_be_view) return "it only renames memory, where strides allow that";
+    if (group.is_row) return "it only says where an iteration finds its row";
+    if (group.is_concatenation) return "it only says where its parts are made";
+    if (group.kind == FusionKind::kOpaque) return "work of its kind takes nothing along";
+    if (group.anchor->outputs.size() != 1) return "it makes several values";
+    return {};
+  }
+
+  /// The fewest nodes after `frontier` that use it up, so that only the last one's output is used further on. Where
+  /// there are none, the group notes why.
+  std::optional<std::vector<Node*>> next_stretch(Group& group, const Value* frontier) const {
+    const auto end = [&](const Node* node, std::string_view reason) {
+      if (node && frontier->users.size() > 1)
+        group.notes.push_back({nullptr, false, "several nodes read its result, and one of them does not follow"});
+      group.notes.push_back({node, false, reason});
+      return std::nullopt;
+    };
+    if (outputs_.contains(frontier)) return end(nullptr, "its result is handed out");
+    if (frontier->users.empty()) return end(nullptr, "nobody reads its result");
     const auto by_position = [&](Node* a, Node* b) { return position_.at(a) < position_.at(b); };
     std::set<Node*, decltype(by_position)> waiting(by_position);
     std::vector<Node*> stretch;
@@ -176,29 +204,54 @@ class Partitioner {
     while (stretch.size() < kMaxStretch) {
       Node* next = *waiting.begin();
       waiting.erase(waiting.begin());
-      if (!may_follow(group, *next)) return {};
+      if (const std::string_view why = refusal(group, *next); !why.empty()) return end(next, why);
       stretch.push_back(next);
       inside.insert(next);
       if (waiting.empty()) return stretch;  // all that was used so far is used by what is inside
-      if (outputs_.contains(next->output()) || next->output()->users.empty()) return {};
+      if (outputs_.contains(next->output()))
+        return end(next, "its result is handed out, and a group returns one value");
+      if (next->output()->users.empty()) return end(next, "nobody reads its result, and a group returns one value");
       waiting.insert(next->output()->users.begin(), next->output()->users.end());
     }
-    return {};
+    return end(nullptr, "the users of its result meet again too far behind it");
   }
 
-  bool may_follow(const Group& group, const Node& node) const {
-    if (taken_.contains(&node) || node.outputs.size() != 1 || may_be_view(node)) return false;
-    if (places_rows(node)) return false;
+  /// Why the node does not follow the group; empty where it may.
+  std::string_view refusal(const Group& group, const Node& node) const {
+    if (taken_.contains(&node)) return "it is in a group already";
+    if (node.outputs.size() != 1) return "it makes several values";
+    if (may_be_view(node)) return "it only renames memory, where strides allow that";
+    if (places_rows(node)) return "it only says where an iteration finds its row";
     const FusionKind kind = fusion_kind(node);
     const Shape& shape = node.output()->shape();
     const Shape& produced = group.anchor->output()->shape();
     const bool maps = kind == FusionKind::kElementwise || kind == FusionKind::kBroadcast;
-    if (group.kind != FusionKind::kReduction) return maps && shape == produced;
+    if (!maps && kind != FusionKind::kReduction) return begins_its_own(kind);
+    if (group.kind != FusionKind::kReduction) {
+      if (!maps) return begins_its_own(kind);
+      return shape == produced ? "" : "its shape is another than that of what the group makes";
+    }
     const Shape& reduced = group.anchor->input(0)->shape();
     const bool keeps_rank = reduced.size() == produced.size();
-    if (maps) return shape == produced || (keeps_rank && shape == reduced);
-    return kind == FusionKind::kReduction && keeps_rank && node.inputs.size() == 1 && node.op == group.anchor->op &&
-           node.attrs == group.anchor->attrs && node.input(0)->shape() == reduced && shape == produced;
+    if (maps)
+      return shape == produced || (keeps_rank && shape == reduced)
+                 ? ""
+                 : "its shape is neither that of what the group reduces nor that of what it makes";
+    const bool alike = keeps_rank && node.inputs.size() == 1 && node.op == group.anchor->op &&
+                       node.attrs == group.anchor->attrs && node.input(0)->shape() == reduced && shape == produced;
+    return alike ? "" : "it reduces otherwise than the group's anchor";
+  }
+  static std::string_view begins_its_own(FusionKind kind) {
+    switch (kind) {
+      case FusionKind::kReduction:
+        return "a reduction begins a group of its own";
+      case FusionKind::kComplexOutFusable:
+        return "a convolution or a product begins a group of its own";
+      case FusionKind::kInjective:
+        return "it moves elements, which begins a group of its own";
+      default:
+        return "work of its kind is a group of its own";
+    }
   }
 
   /// Elementwise work reads an image that is enlarged or spread out through the map of its indices: nothing is moved in
@@ -212,9 +265,14 @@ class Partitioner {
       if (group.kind != FusionKind::kElementwise && group.kind != FusionKind::kBroadcast) continue;
       for (const Value* input : std::vector<Value*>(group.inputs)) {
         const auto found = input->producer ? by_node.find(input->producer) : by_node.end();
-        if (found == by_node.end() || !maps_pixels(*input->producer) || input->users.size() != 1 ||
-            outputs_.contains(input))
+        if (found == by_node.end() || !maps_pixels(*input->producer)) continue;
+        if (input->users.size() != 1 || outputs_.contains(input)) {
+          found->second->notes.push_back(
+              {group.anchor, false, "it is not the only one to read the pixels' new places"});
           continue;
+        }
+        group.notes.insert(group.notes.begin(),
+                           {input->producer, true, "only this group reads the pixels' new places"});
         group.nodes.insert(group.nodes.begin(), input->producer);
         group.inputs.clear();
         group.outputs.clear();
@@ -246,6 +304,9 @@ class Partitioner {
           continue;
         Group joined = groups[a];
         joined.nodes.insert(joined.nodes.end(), groups[b].nodes.begin(), groups[b].nodes.end());
+        joined.notes.insert(joined.notes.end(), groups[b].notes.begin(), groups[b].notes.end());
+        joined.notes.push_back(
+            {groups[b].anchor, true, "small elementwise work of one shape is one call an iteration"});
         std::ranges::sort(joined.nodes, {}, [&](const Node* node) { return position_.at(node); });
         joined.anchor = joined.nodes.front();
         joined.inputs.clear();

@@ -2,6 +2,7 @@
 // Partition decides which nodes become one kernel.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
@@ -9,6 +10,13 @@
 #include "graph/plan/rows.h"
 
 namespace fettle {
+
+/// What partition decided of a node, for people: that it joins a group, or that it does not follow the group's last.
+struct GroupNote {
+  const Node* node = nullptr;  // null: whoever might follow
+  bool joins = false;
+  std::string_view reason;  // a clause: "it only renames memory"
+};
 
 /// Nodes that become one kernel, or none where the group only renames memory.
 struct Group {
@@ -20,6 +28,7 @@ struct Group {
   bool may_be_view = false;                    // a single node that moves no element where strides allow it: see view.h
   bool is_row = false;                         // a single node that reads an iteration's row, or places it: see rows.h
   bool is_concatenation = false;               // moves no element where its inputs are made in place: see placement.h
+  std::vector<GroupNote> notes;                // in the order of the decisions
 
   /// "Conv_Add_HardSwish"
   std::string name() const;

@@ -114,9 +114,12 @@ class Planner {
         if (is_worth_a_copy(*input) && is_read_by_spatial_operators(*input)) transposed_inputs_.push_back(input);
     if (places_ && places_->loop >= 0) iterations_ = {graph_.inputs()[0], places_->limit};
     groups_ = partition(graph_, fused_nodes(), iterations_);
-    if (places_)
-      plan_.views += static_cast<int>(
-          std::erase_if(groups_, [&](const Group& group) { return places_->appending.contains(group.anchor); }));
+    if (places_) {
+      const auto is_appended = [&](const Group& group) { return places_->appending.contains(group.anchor); };
+      for (const Group& group : groups_)
+        if (is_appended(group)) plan_.groups.push_back({group, PlannedGroup::Kind::kAppended, {}});
+      plan_.views += static_cast<int>(std::erase_if(groups_, is_appended));
+    }
     lay_out();
     placement_ = place_values(graph_, groups_, views_, [&](const Value& part, const Value& whole, const View& place) {
       return is_there_with(part, whole, place);
@@ -140,25 +143,47 @@ class Planner {
     return std::move(plan_);
   }
 
+  /// Adds what computes the group, and says what that is.
+  Result<PlannedGroup::Kind> plan_group(const Group& group) {
+    using Kind = PlannedGroup::Kind;
+    const Node& node = *group.anchor;
+    if (is_view_[&node]) {
+      ++plan_.views;
+      return Kind::kView;
+    }
+    if (group.is_concatenation && is_made_of_parts(group)) {
+      concatenate(group);
+      return Kind::kConcatenation;
+    }
+    if (is_branch(node)) {
+      FETTLE_TRY_VOID(branch(node));
+      return Kind::kControl;
+    }
+    if (is_loop(node) && !is_loop_kernel(node)) {
+      FETTLE_TRY_VOID(loop(node));
+      return Kind::kControl;
+    }
+    if (is_size_definition(node)) {
+      define(node);
+      return Kind::kSizes;
+    }
+    if (is_host(node)) {
+      call_host(node);
+      return Kind::kHost;
+    }
+    FETTLE_TRY_VOID(compute(group));
+    return Kind::kKernel;
+  }
+
   /// Adds the graph's calls to the plan.
   Result<> plan_all() {
     prepare();
     for (const Value* input : transposed_inputs_) transpose_input(*input);
     for (const Group& group : groups_) {
-      if (is_view_[group.anchor])
-        ++plan_.views;
-      else if (group.is_concatenation && is_made_of_parts(group))
-        concatenate(group);
-      else if (is_branch(*group.anchor))
-        FETTLE_TRY_VOID(branch(*group.anchor));
-      else if (is_loop(*group.anchor) && !is_loop_kernel(*group.anchor))
-        FETTLE_TRY_VOID(loop(*group.anchor));
-      else if (is_size_definition(*group.anchor))
-        define(*group.anchor);
-      else if (is_host(*group.anchor))
-        call_host(*group.anchor);
-      else
-        FETTLE_TRY_VOID(compute(group));
+      const size_t number = plan_.groups.size();
+      plan_.groups.push_back({group, PlannedGroup::Kind::kKernel, {}});
+      FETTLE_TRY(plan_.groups[number].kind, plan_group(group));
+      if (plan_.groups[number].kind == PlannedGroup::Kind::kKernel) plan_.groups[number].call = plan_.calls.back().name;
     }
     for (size_t i = 0; i < graph_.outputs().size(); ++i) finish_output(static_cast<int>(i));
     return {};
@@ -459,7 +484,9 @@ class Planner {
   }
 
   Result<> branch(const Node& node) {
-    PlanStep step{.kind = PlanStep::Kind::kBranch, .condition = operand_at(*node.inputs[0], readable(*node.inputs[0]))};
+    PlanStep step{.kind = PlanStep::Kind::kBranch,
+                  .node = &node,
+                  .condition = operand_at(*node.inputs[0], readable(*node.inputs[0]))};
     BodyPlaces places{node.name, {}, {}};
     for (size_t i = kFirstArgument; i < node.inputs.size(); ++i) places.inputs.push_back(place_of(*node.inputs[i]));
     // What has a size of its own gets its memory when this is known: after the branch, which a second one follows.
@@ -517,7 +544,7 @@ class Planner {
   /// the node's users what the last one left; and one that it writes, which is copied there at its end.
   Result<> loop(const Node& node) {
     const LoopParts loop(node);
-    PlanStep step{.kind = PlanStep::Kind::kLoop, .loop = plan_.n_loops++};
+    PlanStep step{.kind = PlanStep::Kind::kLoop, .node = &node, .loop = plan_.n_loops++};
     BodyPlaces places{node.name, {}, {}, step.loop};
     if (const Value* limit = loop.limit()) {
       if (const auto known = ops::content_of(*limit)) {
@@ -1017,7 +1044,8 @@ Result<std::vector<Func>> fused_programs(const Graph& graph, ImageLayout layout)
   return programs;
 }
 
-Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, int threads, KernelCosts& costs) {
+Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, int threads, KernelCosts& costs,
+                                      std::vector<FusionCost>* compared) {
   const std::vector<const Node*> fusible = fusible_nodes(graph);
   std::vector<int> chosen;
   if (fusible.empty()) return chosen;
@@ -1037,8 +1065,10 @@ Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, in
         intermediate += costs.intermediate_seconds(bytes_of(*part.nodes.back()->output()).typical(), threads);
     }
     const double worth = intermediate > 0 ? kWorthFusing : kWorthFusingInCaches;
-    if (costs.seconds(together[number], threads) < worth * (parts + intermediate))
-      chosen.push_back(static_cast<int>(number));
+    const double one = costs.seconds(together[number], threads);
+    const bool is_worth_it = one < worth * (parts + intermediate);
+    if (is_worth_it) chosen.push_back(static_cast<int>(number));
+    if (compared) compared->push_back({fusible[number], parts, intermediate, one, is_worth_it});
   }
   std::ranges::sort(chosen);
   return chosen;
@@ -1053,11 +1083,16 @@ class Lives {
     int first = INT32_MAX, last = -1;
   };
 
-  explicit Lives(const Plan& plan) : plan_(plan), lives_(plan.storages.size()), step_of_call_(plan.calls.size()) {
+  explicit Lives(const Plan& plan)
+      : plan_(plan),
+        lives_(plan.storages.size()),
+        step_of_call_(plan.calls.size()),
+        step_of_host_call_(plan.host_calls.size()) {
     go(plan.steps);
   }
   Life& of(int storage) { return lives_[static_cast<size_t>(storage)]; }
   int step_of(size_t call) const { return step_of_call_[call]; }
+  int step_of_host_call(size_t call) const { return step_of_host_call_[call]; }
 
  private:
   void use(int storage) {
@@ -1077,8 +1112,10 @@ class Lives {
         for (const Operand& operand : plan_.calls[static_cast<size_t>(step.call)].operands) use(operand.storage);
         step_of_call_[static_cast<size_t>(step.call)] = next_;
       }
-      if (step.kind == PlanStep::Kind::kHost)
+      if (step.kind == PlanStep::Kind::kHost) {
         for (const Operand& operand : plan_.host_calls[static_cast<size_t>(step.call)].operands) use(operand.storage);
+        step_of_host_call_[static_cast<size_t>(step.call)] = next_;
+      }
       ++next_;
       if (step.kind == PlanStep::Kind::kLoop) {
         for (int storage : step.kept) use(storage);
@@ -1098,7 +1135,7 @@ class Lives {
 
   const Plan& plan_;
   std::vector<Life> lives_;
-  std::vector<int> step_of_call_;
+  std::vector<int> step_of_call_, step_of_host_call_;
   int next_ = 0;
 };
 
@@ -1215,6 +1252,7 @@ void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_
   }
 
   for (Storage& storage : plan.storages) storage.stage = stage_of(plan, storage.size_bytes);
+  std::vector<Lifetime> all;
   for (int stage = 0; stage <= static_cast<int>(plan.stages.size()); ++stage) {
     std::vector<Lifetime> lifetimes;
     std::vector<size_t> owners;
@@ -1228,6 +1266,7 @@ void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_
     }
     ArenaPlan arena = plan_arena(lifetimes, stage == 0 ? "place" : fmt::format("place{}.", stage));
     for (size_t k = 0; k < owners.size(); ++k) plan.storages[owners[k]].offset_bytes = arena.offsets[k];
+    all.insert(all.end(), lifetimes.begin(), lifetimes.end());
     if (stage == 0) {
       plan.places = std::move(arena.places);
       plan.arena_bytes = arena.size_bytes;
@@ -1240,6 +1279,9 @@ void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_
   for (size_t s = 0; s < plan.storages.size(); ++s)
     if (same_as[s] != static_cast<int>(s))
       plan.storages[s].offset_bytes = plan.storages[static_cast<size_t>(same_as[s])].offset_bytes;
+  for (size_t c = 0; c < plan.calls.size(); ++c) plan.calls[c].live_bytes = live_bytes(all, lives.step_of(c));
+  for (size_t c = 0; c < plan.host_calls.size(); ++c)
+    plan.host_calls[c].live_bytes = live_bytes(all, lives.step_of_host_call(c));
 }
 
 namespace {

@@ -74,6 +74,7 @@ struct PlannedCall {
   std::vector<Dim> sizes;         // one an integer parameter
   Provenance provenance;          // the model's nodes that it does the work of, or through whose views it reads
   const Node* anchor = nullptr;   // of the group that it computes; null for a copy
+  int64_t live_bytes = -1;        // of arenas, by values that are alive while it runs; -1: sizes are open
 };
 
 /// A call of a host function (rt/host.h). Its operands lie densely, row-major.
@@ -84,6 +85,7 @@ struct PlannedHostCall {
   size_t n_inputs = 0;        // how many of them are read; the others are written
   std::vector<Dim> integers;  // that it is given
   Provenance provenance;
+  int64_t live_bytes = -1;  // as of a PlannedCall
 };
 
 /// "conv1: Conv_Relu, from Conv conv1, Relu relu1"
@@ -94,6 +96,22 @@ struct PlannedInteger {
   Operand at;  // storage -1: it is `number`
   int bytes = 8;
   int64_t number = 0;
+};
+
+/// A group of nodes, and what becomes of it.
+struct PlannedGroup {
+  enum class Kind : uint8_t {
+    kKernel,
+    kView,           // memory is renamed
+    kConcatenation,  // parts are made where they belong; the others are copied there
+    kAppended,       // what a loop's value grows by, written behind it
+    kControl,        // a loop or a branch around other groups
+    kSizes,          // tells sizes
+    kHost,           // a host function
+  };
+  Group group;
+  Kind kind = Kind::kKernel;
+  std::string call;  // its name, where there is one call
 };
 
 /// Sizes that come to be known while the model runs, and memory for what depends on them. Stages are numbered from 1
@@ -110,6 +128,7 @@ struct SizeStage {
 struct PlanStep {
   enum class Kind : uint8_t { kCall, kHost, kBranch, kLoop, kSizes };
   Kind kind = Kind::kCall;
+  const Node* node = nullptr;        // kBranch, kLoop: whose bodies it runs
   int call = -1;                     // kCall: index into Plan::calls; kHost: into Plan::host_calls
   int stage = 0;                     // kSizes: all that depends on this stage is computed anew
   std::vector<PlannedInteger> read;  // kSizes: one for each of the stage's sizes
@@ -139,6 +158,7 @@ struct Plan {
   std::vector<PlannedCall> calls;           // in the order in which steps mention them, each once
   std::vector<PlannedHostCall> host_calls;  // likewise
   std::vector<PlanStep> steps;
+  std::vector<PlannedGroup> groups;  // all of them, those of bodies behind the node that runs them
   int n_loops = 0;
   Dim arena_bytes = 0;
   std::vector<ArenaPlace> places;  // what `arena_bytes` and offsets depend on, beside the model's sizes
@@ -193,7 +213,16 @@ Result<const Plan*> choose_plan(Plans& plans, int threads, KernelCosts& costs);
 Result<std::vector<Func>> fused_programs(const Graph& graph, ImageLayout layout);
 /// The nodes that are worth fusing in this layout, for PlanOptions: where one kernel costs plainly less than several
 /// and what they hand over. Nothing is planned but the programs that are compared.
-Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, int threads, KernelCosts& costs);
+/// `compared`, where it is not null, is told of each.
+struct FusionCost {
+  const Node* node = nullptr;
+  double apart_s = 0;         // of the kernels
+  double intermediate_s = 0;  // what these lose by what they hand over
+  double together_s = 0;
+  bool is_worth_it = false;
+};
+Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, int threads, KernelCosts& costs,
+                                      std::vector<FusionCost>* compared = nullptr);
 /// Σ calls · seconds(workload).
 double plan_seconds(const Plan& plan, int threads, KernelCosts& costs);
 

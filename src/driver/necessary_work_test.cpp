@@ -1,4 +1,4 @@
-#include "report/necessary_work.h"
+#include "driver/necessary_work.h"
 
 #include <gtest/gtest.h>
 

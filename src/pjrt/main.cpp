@@ -1,0 +1,12 @@
+// The plug-in: what JAX looks for in the library that it loads, and fettle.jax, too.
+
+#include "pjrt/api.h"
+#include "pjrt/bytecode_text.h"
+
+#define FETTLE_EXPORTED extern "C" __attribute__((visibility("default")))
+
+FETTLE_EXPORTED const PJRT_Api* GetPjrtApi() { return fettle::pjrt::pjrt_api(); }
+
+FETTLE_EXPORTED void fettle_set_bytecode_reader(fettle::pjrt::BytecodeReader reader) {
+  fettle::pjrt::set_bytecode_reader(reader);
+}

@@ -1,0 +1,57 @@
+// What the command prints fits into 80 columns, and has no colours.
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+#include "support/support.h"
+
+namespace fettle::testing_support {
+namespace {
+
+constexpr size_t kColumns = 80;
+
+class Width : public Misuse {
+ protected:
+  void expect_fits(const std::vector<std::string>& args) {
+    const Outcome outcome = fettle(args);
+    EXPECT_EQ(outcome.status, 0) << args[0] << ": " << outcome.err;
+    EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos) << args[0];
+    EXPECT_EQ(outcome.err.find('\x1b'), std::string::npos) << args[0];
+    std::istringstream lines(outcome.out);
+    for (std::string line; std::getline(lines, line);) {
+      const auto columns = std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; });
+      EXPECT_LE(columns, kColumns) << args[0] << ": " << line;
+    }
+  }
+};
+
+TEST_F(Width, OfEveryHelp) {
+  expect_fits({"--help"});
+  for (const char* command : {"tune", "compile", "run", "trace", "bench", "check", "inspect", "report", "doctor",
+                              "explain", "puzzle", "top", "completion", "tracker", "device", "db", "cache"})
+    expect_fits({command, "--help"});
+  for (const char* command : {"ls", "show", "check", "export", "import"}) expect_fits({"db", command, "--help"});
+  for (const char* command : {"path", "ls", "clear"}) expect_fits({"cache", command, "--help"});
+}
+
+TEST_F(Width, OfResults) {
+  ::setenv("NO_COLOR", "1", 1);
+  write_model("model.onnx");
+  write_array("x.npy", {2, 3});
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(path("."));
+  expect_fits({"explain"});
+  for (const char* code : {"E201", "E401", "E604"}) expect_fits({"explain", code});
+  expect_fits({"explain", "model.onnx", "--why", "y"});
+  expect_fits({"trace", "model.onnx", "-o", "trace.json", "--runs", "2"});
+  expect_fits({"check", "model.onnx"});
+  expect_fits({"bench", "model.onnx", "--time", "0.02", "--profile"});
+  expect_fits({"inspect", "model.onnx"});
+  ::unsetenv("NO_COLOR");
+  std::filesystem::current_path(before);
+}
+
+}  // namespace
+}  // namespace fettle::testing_support
