@@ -61,8 +61,8 @@ fettle_import(sqlite HEADER sqlite3.h LIBRARIES sqlite3 ARCHIVES sqlite3 PACKAGE
 fettle_import(isl HEADER isl/cpp.h LIBRARIES isl PACKAGE libisl-dev)
 fettle_import(xgboost HEADER xgboost/c_api.h LIBRARIES xgboost PACKAGE libxgboost-dev)
 fettle_import(protobuf HEADER google/protobuf/message.h LIBRARIES protobuf PACKAGE libprotobuf-dev)
-# What archives of gRPC need in turn. Debian's archives of absl, re2, protobuf and isl are for programs alone: they cannot be part
-# of a shared library.
+# What archives of gRPC need in turn. Debian's archives of absl, re2, protobuf and isl are for programs alone: they cannot be
+# part of a shared library.
 set(grpc_needs)
 if(FETTLE_STATIC)
   file(GLOB absl /usr/lib/${CMAKE_CXX_LIBRARY_ARCHITECTURE}/libabsl_*.so)
