@@ -45,11 +45,11 @@ TEST(Fuzz, SchedulesPrintedAsCComputeWhatIsInterpreted) {
 TEST(Fuzz, AffineProgramsInOtherOrdersComputeWhatIsInterpreted) {
   FuzzOptions options;
   options.seed = 1;
-  options.traces = 400;
+  options.traces = 300;
   options.backend = find_backend("llvm");
   options.affine = true;
   const FuzzReport report = fuzz(options);
-  EXPECT_EQ(report.traces, 400);
+  EXPECT_EQ(report.traces, 300);
   EXPECT_TRUE(report.findings.empty()) << report.to_text();
   EXPECT_GT(report.primitives.at("reschedule").applied, 100) << report.to_text();
 }

@@ -4,8 +4,8 @@
 
 namespace fettle {
 
-/// Annotation of a block: names of buffers that it writes, whose elements are read in other iterations of the loops
-/// around. Lowering leaves such a buffer outside of these loops.
+// Annotation of a block: names of buffers that it writes, whose elements are read in other iterations of the loops
+// around. Lowering leaves such a buffer outside of these loops.
 inline constexpr const char* kKeptBuffersKey = "kept_buffers";
 
 /// Runs the instances of blocks in the order that affine maps of their loops tell.
