@@ -122,13 +122,7 @@ TEST_F(Why, TellsWhatIsNotNeeded) {
 
 TEST_F(Why, OfModelsWithBodies) {
   const std::string model = std::string(FETTLE_SOURCE_DIR) + "/tests/cases/gru_ocr_linear_before_reset/model.onnx";
-  const Outcome wrong = fettle({"explain", model, "--why", "no such node"});
-  EXPECT_EQ(wrong.status, 2);
-  const size_t first = wrong.err.find("nearest are \"");
-  ASSERT_NE(first, std::string::npos) << wrong.err;
-  const size_t begin = first + std::string("nearest are \"").size();
-  const std::string name = wrong.err.substr(begin, wrong.err.find('"', begin) - begin);
-  const Outcome outcome = fettle({"explain", model, "--why", name, "--json"});
+  const Outcome outcome = fettle({"explain", model, "--why", "y1", "--json"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const json said = json::parse(outcome.out);
   EXPECT_TRUE(std::ranges::any_of(said.at("groups"), [](const json& group) { return group.at("kind") == "control"; }))
