@@ -327,7 +327,8 @@ class Walk:
         self.inputs, self.outputs = [], []  # of the model: Input; indices into `results`
         self.results = []  # of the FX graph: fakes, and what is none
         self.orders = []  # of each output's axes in memory, or None: as they are
-        self.views = {}  # index into `results` → "a" and the index of an input, or "y" and that of a result: what it is a view of, and its fake
+        # Index into `results` → what it is a view of: ("a", index of an input, its fake), or ("y", index of a result, its fake)
+        self.views = {}
         self.sizes = {}  # names of open sizes → options of fettle.compile
         self.refused = {}
         self._stand_ins = 0
