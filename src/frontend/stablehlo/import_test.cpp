@@ -48,10 +48,11 @@ TEST_P(StableHlo, GivesWhatItsReferenceGives) {
   const std::vector<double> got = numbers_of(function("", c.type, c.body));
   ASSERT_EQ(got.size(), c.want.size());
   for (size_t i = 0; i < got.size(); ++i) {
-    if (std::isnan(c.want[i]))
+    if (std::isnan(c.want[i])) {
       EXPECT_TRUE(std::isnan(got[i])) << i;
-    else if (got[i] != c.want[i])
+    } else if (got[i] != c.want[i]) {
       EXPECT_NEAR(got[i], c.want[i], 1e-6 * std::abs(c.want[i])) << i;
+    }
   }
 }
 
