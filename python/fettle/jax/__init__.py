@@ -54,9 +54,10 @@ def initialize():
 
     if "fettle" in xla_bridge._backend_factories:
         return
-    from . import bytecode
+    from . import bytecode, lowerings
 
     path = library_path()
     bytecode.connect(path)
     _join()
     xla_bridge.register_plugin("fettle", priority=_PRIORITY, library_path=str(path), options=_options)
+    lowerings.register_lowerings()  # of a platform that JAX knows by now

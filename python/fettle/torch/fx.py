@@ -308,10 +308,11 @@ class Builder:
 
 
 class Input:
-    """An input of the compiled model: the FX graph's of this number; a number itself where `is_number`."""
+    """An input of the compiled model: the FX graph's of this number, and what torch says of it; a number itself without a fake."""
 
-    def __init__(self, index, is_number, is_complex=False):
-        self.index, self.is_number, self.is_complex = index, is_number, is_complex
+    def __init__(self, index, fake=None):
+        self.index, self.fake = index, fake
+        self.is_number = fake is None
 
 
 class Walk:
@@ -326,7 +327,8 @@ class Walk:
         self.inputs, self.outputs = [], []  # of the model: Input; indices into `results`
         self.results = []  # of the FX graph: fakes, and what is none
         self.orders = []  # of each output's axes in memory, or None: as they are
-        self.views = {}  # index into `results` → "a" and the index of an input, or "y" and that of a result: what it is a view of, and its fake
+        # Index into `results` → what it is a view of: ("a", index of an input, its fake), or ("y", index of a result, its fake)
+        self.views = {}
         self.sizes = {}  # names of open sizes → options of fettle.compile
         self.refused = {}
         self._stand_ins = 0
@@ -356,7 +358,7 @@ class Walk:
             return
         self._values[node] = self._input(f"x{index}", fake)
         if self._values[node]:
-            self.inputs.append(Input(index, False, fake.is_complex()))
+            self.inputs.append(Input(index, fake))
 
     def _constant(self, tensor, fake):
         self._check(fake)
@@ -408,7 +410,7 @@ class Walk:
             if self.builder.has_size(symbol) or not self._is_needed(symbol):
                 continue
             self.builder.size_in(symbol, self.graph.input(f"n{index}", "int64", [1]), None)
-            self.inputs.append(Input(index, True))
+            self.inputs.append(Input(index))
 
     def _is_needed(self, symbol):
         return any(symbol in extents for extents in map(_symbols, self.module.graph.nodes))
@@ -547,12 +549,18 @@ class Walk:
             if (kind, of) == ("y", index):
                 continue
             if (fake.dtype, fake.is_conj(), fake.is_neg()) != (base.dtype, base.is_conj(), base.is_neg()):
-                raise Unsupported("a view of a tensor of another type as a result")
+                if _is_open(fake):
+                    raise Unsupported("a view of open sizes, of a tensor of another type, as a result")
+                continue  # torch makes such views itself
             self.views[index] = (kind, of, base)
 
 
 def _memory(fake):
     return StorageWeakRef(fake.untyped_storage())
+
+
+def _is_open(fake):
+    return any(isinstance(value, torch.SymInt) for value in (*fake.shape, *fake.stride(), fake.storage_offset()))
 
 
 def _is_whole(fake):

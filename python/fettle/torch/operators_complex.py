@@ -5,7 +5,20 @@ import math
 import numpy
 import torch
 
-from .fx import DTYPES, PARTS, Complex, Kind, Tensor, Unsupported, axis_of, is_complex, is_number, translates, translates_complex, translation
+from .fx import (
+    DTYPES,
+    PARTS,
+    Complex,
+    Kind,
+    Tensor,
+    Unsupported,
+    axis_of,
+    is_complex,
+    is_number,
+    translates,
+    translates_complex,
+    translation,
+)
 from .operators_linear import along
 
 _MOST_POINTS = 1024  # of a Fourier transform by tables
@@ -31,12 +44,14 @@ def _parts(b, x, dtype):
 # --- what moves elements, and what is linear: each part by itself
 
 
-_MOVES = """view _unsafe_view reshape view_copy _reshape_copy squeeze squeeze.dim squeeze.dims unsqueeze prims::view_of.default clone contiguous
-alias detach lift_fresh_copy lift_fresh prims::clone.default resolve_conj resolve_neg positive alias_copy expand expand_copy permute t
-transpose.int slice.Tensor select.int narrow split_with_sizes split_with_sizes_copy split.Tensor unbind.int cat stack flip repeat
-constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d diagonal diagonal_copy
-roll tril triu index_select gather index.Tensor _unsafe_index.Tensor index_copy slice_scatter select_scatter diagonal_scatter scatter.src
-scatter_add index_add sum sum.dim_IntList mean mean.dim cumsum neg _neg_view zeros zeros_like new_zeros empty.memory_format new_empty empty_like
+_MOVES = """view _unsafe_view reshape view_copy _reshape_copy squeeze squeeze.dim squeeze.dims unsqueeze
+prims::view_of.default clone contiguous alias detach lift_fresh_copy lift_fresh prims::clone.default
+resolve_conj resolve_neg positive alias_copy expand expand_copy permute t transpose.int slice.Tensor
+select.int narrow split_with_sizes split_with_sizes_copy split.Tensor unbind.int cat stack flip repeat
+constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d
+replication_pad3d diagonal diagonal_copy roll tril triu index_select gather index.Tensor _unsafe_index.Tensor
+index_copy slice_scatter select_scatter diagonal_scatter scatter.src scatter_add index_add sum sum.dim_IntList
+mean mean.dim cumsum neg _neg_view zeros zeros_like new_zeros empty.memory_format new_empty empty_like
 empty_strided new_empty_strided""".split()  # fmt: skip
 
 

@@ -42,7 +42,9 @@ TEST(Comprehension, ProductsAreContractions) {
         }
   expect_makes(text, {{"X", x}, {"Y", y}}, {{"O", o}, {"P", p}});
   std::string ops;
-  for (const Node* node : import_comprehension(text)->nodes()) ops += fmt::format("{} ", node->op->name);
+  const auto graph = import_comprehension(text);
+  ASSERT_TRUE(graph) << graph.error().to_string();
+  for (const Node* node : graph->nodes()) ops += fmt::format("{} ", node->op->name);
   EXPECT_EQ(ops, "fettle.Contraction Transpose fettle.ProductProgram ");
 }
 

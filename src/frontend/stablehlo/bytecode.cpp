@@ -125,7 +125,7 @@ void read_properties(BytecodeFile& file, Section section) {
 }
 
 // Values of an isolated region and of the regions in it.
-struct Scope {
+struct ValueScope {
   struct Value {
     ValueId id = -1;  // none yet
     Type type;
@@ -140,7 +140,7 @@ class OperatorReader {
 
   void read(Section section) {
     ByteReader r(file_, section.begin, section.end);
-    Scope scope;
+    ValueScope scope;
     const Block block = read_block(r, scope, Parent::kFile);
     if (r.ok() && !r.at_end()) r.fail("bytes after the end of the operators");
     if (r.ok() && (block.ops.size() != 1 || block.ops[0].name != "builtin.module"))
@@ -151,14 +151,14 @@ class OperatorReader {
  private:
   enum class Parent : uint8_t { kFile, kModule, kFunction, kOperator };
 
-  Block read_block(ByteReader& r, Scope& scope, Parent parent);
-  Region read_region(ByteReader& r, Scope& scope, Parent parent);
-  Op read_op(ByteReader& r, Scope& scope, Parent parent);
-  void read_regions(ByteReader& r, Scope& scope, Op& op, Parent parent);
+  Block read_block(ByteReader& r, ValueScope& scope, Parent parent);
+  Region read_region(ByteReader& r, ValueScope& scope, Parent parent);
+  Op read_op(ByteReader& r, ValueScope& scope, Parent parent);
+  void read_regions(ByteReader& r, ValueScope& scope, Op& op, Parent parent);
   void read_attributes(ByteReader& r, Op& op, uint8_t parts);
   void skip_use_list_orders(ByteReader& r, size_t n_values);
   std::string op_name(ByteReader& r);
-  ValueId define(ByteReader& r, Scope& scope, const Type& type);
+  ValueId define(ByteReader& r, ValueScope& scope, const Type& type);
 
   BytecodeFile& file_;
   Module& module_;
@@ -166,7 +166,7 @@ class OperatorReader {
   ValueId next_id_ = 0;
 };
 
-ValueId OperatorReader::define(ByteReader& r, Scope& scope, const Type& type) {
+ValueId OperatorReader::define(ByteReader& r, ValueScope& scope, const Type& type) {
   if (scope.next >= scope.values.size()) {
     r.fail("a region has more values than it says");
     return 0;
@@ -224,7 +224,7 @@ void OperatorReader::read_attributes(ByteReader& r, Op& op, uint8_t parts) {
   if (!properties.at_end()) properties.fail(fmt::format("properties of {} have bytes after their end", op.name));
 }
 
-Op OperatorReader::read_op(ByteReader& r, Scope& scope, Parent parent) {
+Op OperatorReader::read_op(ByteReader& r, ValueScope& scope, Parent parent) {
   Op op;
   if (auto fits = check_limit(file_.limits, &Limits::nodes, ++n_ops_); !fits) file_.fail(std::move(fits).error());
   op.name = op_name(r);
@@ -270,14 +270,14 @@ Op OperatorReader::read_op(ByteReader& r, Scope& scope, Parent parent) {
   return op;
 }
 
-void OperatorReader::read_regions(ByteReader& r, Scope& scope, Op& op, Parent parent) {
+void OperatorReader::read_regions(ByteReader& r, ValueScope& scope, Op& op, Parent parent) {
   const uint64_t encoded = r.number();
   const bool is_isolated = (encoded & 1) != 0;
   const uint64_t n_regions = encoded >> 1;
   if (r.ok() && n_regions > r.left()) return r.fail("more regions than there are bytes");
   // A function's values begin anew.
-  Scope own;
-  Scope& inner = is_isolated ? own : scope;
+  ValueScope own;
+  ValueScope& inner = is_isolated ? own : scope;
   if (parent == Parent::kFunction) next_id_ = 0;
   const auto read_all = [&](ByteReader& from) {
     for (uint64_t i = 0; from.ok() && i < n_regions; ++i) op.regions.push_back(read_region(from, inner, parent));
@@ -290,7 +290,7 @@ void OperatorReader::read_regions(ByteReader& r, Scope& scope, Op& op, Parent pa
   read_all(part);
 }
 
-Region OperatorReader::read_region(ByteReader& r, Scope& scope, Parent parent) {
+Region OperatorReader::read_region(ByteReader& r, ValueScope& scope, Parent parent) {
   Region region;
   const uint64_t n_blocks = r.number();
   if (n_blocks == 0 || !r.ok()) return region;
@@ -313,7 +313,7 @@ Region OperatorReader::read_region(ByteReader& r, Scope& scope, Parent parent) {
   return region;
 }
 
-Block OperatorReader::read_block(ByteReader& r, Scope& scope, Parent parent) {
+Block OperatorReader::read_block(ByteReader& r, ValueScope& scope, Parent parent) {
   Block block;
   const uint64_t encoded = r.number();
   if ((encoded & 1) != 0) {

@@ -65,9 +65,7 @@ Value* acosh(const Elements& e, Value* x) {
   Value* near = e.log1p(e.add(t, e.sqrt(e.mul(t, e.add(t, e.number(2, x))))));
   return e.choose(is_large, e.add(e.log(x), e.number(std::log(2.0), x)), near);
 }
-Value* atanh(const Elements& e, Value* x) {
-  return e.mul(e.number(0.5, x), e.sub(e.log1p(x), e.log1p(e.neg(x))));
-}
+Value* atanh(const Elements& e, Value* x) { return e.mul(e.number(0.5, x), e.sub(e.log1p(x), e.log1p(e.neg(x)))); }
 Complex one_of(const ComplexElements& c, const Elements& e, const Complex& like, double value) {
   return c.real(e.number(value, like.re));
 }

@@ -16,6 +16,9 @@ bool all_known(const Value* x, const F& holds) {
   return true;
 }
 
+// Formulas of several steps round once only.
+bool is_half(const Value* x) { return computed_dtype(x->dtype()) != x->dtype(); }
+
 }  // namespace
 
 Value* Elements::cast(Value* x, DType dtype) const {
@@ -135,6 +138,7 @@ Value* Elements::with_sign(Value* magnitude, Value* sign) const {
 // --- floats
 
 Value* Elements::atan2(Value* y, Value* x) const {
+  if (is_half(y)) return cast(atan2(cast(y, kF32), cast(x, kF32)), y->dtype());
   Value *a = abs(x), *b = abs(y), *zero = number(0, x), *one = number(1, x);
   Value *high = greatest(a, b), *low = least(a, b);
   // Equal infinities are as equal numbers, and so are zeros but for the angle, which is zero.
@@ -148,6 +152,7 @@ Value* Elements::atan2(Value* y, Value* x) const {
 
 // Kahan: the rounding of e^x is undone by its own logarithm.
 Value* Elements::expm1(Value* x) const {
+  if (is_half(x)) return cast(expm1(cast(x, kF32)), x->dtype());
   Value *one = number(1, x), *u = exp(x), *less_one = sub(u, one);
   Value* is_one = equal(u, one);
   Value* is_plain = either(equal(less_one, number(-1, x)), op("Not", {is_finite(u)}));
@@ -155,6 +160,7 @@ Value* Elements::expm1(Value* x) const {
   return choose(is_one, x, choose(is_plain, less_one, corrected));
 }
 Value* Elements::log1p(Value* x) const {
+  if (is_half(x)) return cast(log1p(cast(x, kF32)), x->dtype());
   Value *one = number(1, x), *u = add(x, one), *less_one = sub(u, one);
   Value* is_one = equal(u, one);
   Value* is_plain = either(op("Not", {is_finite(u)}), equal(u, number(0, x)));
@@ -163,6 +169,7 @@ Value* Elements::log1p(Value* x) const {
 }
 // A power, and a step of Newton's from it.
 Value* Elements::cbrt(Value* x) const {
+  if (is_half(x)) return cast(cbrt(cast(x, kF32)), x->dtype());
   Value* a = abs(x);
   Value* y = op("Pow", {a, number(1.0 / 3, x)});
   Value* square = mul(y, y);
@@ -171,6 +178,7 @@ Value* Elements::cbrt(Value* x) const {
   return with_sign(choose(is_plain, y, better), x);
 }
 Value* Elements::hypot(Value* a, Value* b) const {
+  if (is_half(a)) return cast(hypot(cast(a, kF32), cast(b, kF32)), a->dtype());
   Value *x = abs(a), *y = abs(b);
   Value *high = greatest(x, y), *low = least(x, y), *one = number(1, x);
   Value* is_plain = either(equal(high, number(0, x)), op("Not", {is_finite(high)}));
@@ -188,6 +196,7 @@ Value* Elements::round_away(Value* x) const {
 }
 Value* Elements::trunc(Value* x) const { return with_sign(floor(abs(x)), x); }
 Value* Elements::sinh(Value* x) const {
+  if (is_half(x)) return cast(sinh(cast(x, kF32)), x->dtype());
   // (e^x - 1 + (e^x - 1) / e^x) / 2; large ones by half of the exponent, so that nothing overflows too early.
   Value *a = abs(x), *half = number(0.5, x), *one = number(1, x);
   Value* m = expm1(a);
@@ -196,6 +205,7 @@ Value* Elements::sinh(Value* x) const {
   return with_sign(choose(greater(a, number(30, x)), mul(mul(half, e), e), near), x);
 }
 Value* Elements::cosh(Value* x) const {
+  if (is_half(x)) return cast(cosh(cast(x, kF32)), x->dtype());
   Value *half = number(0.5, x), *e = exp(mul(abs(x), half));
   Value* scaled = mul(half, e);
   return add(mul(scaled, e), div(div(half, e), e));
@@ -229,7 +239,8 @@ Value* Elements::rounded_to(Value* x, int64_t exponent_bits, int64_t fraction_bi
     Value* underflows = op("LessOrEqual", {found, whole((bias - own) << fraction, v)});
     v = choose(overflows, bit_or(sign, whole(mask, v)), choose(underflows, sign, v));
   }
-  return choose(is_nan(x), x, bits(v, x->dtype()));
+  // Without a fraction there is no NaN.
+  return choose(is_nan(x), fraction_bits == 0 ? number(INFINITY, x) : x, bits(v, x->dtype()));
 }
 
 Value* Elements::polynomial(Value* x, std::span<const double> c) const {
@@ -304,6 +315,12 @@ Complex ComplexElements::pow(const Complex& a, const Complex& b) const {
   Value* is_zero = e_.both(e_.equal(a.re, zero), e_.equal(a.im, zero));
   const Complex made = exp(mul(b, log(a)));
   return choose(none, one, choose(is_zero, {zero, zero}, made));
+}
+Complex ComplexElements::atan2(const Complex& y, const Complex& x) const {
+  // -i log((x + i y) / √(x² + y²))
+  const Complex sum{e_.sub(x.re, y.im), e_.add(x.im, y.re)};
+  const Complex made = log(div(sum, sqrt(add(mul(x, x), mul(y, y)))));
+  return {made.im, e_.neg(made.re)};
 }
 Complex ComplexElements::sin(const Complex& a) const {
   return {e_.mul(e_.op("Sin", {a.re}), e_.cosh(a.im)), e_.mul(e_.op("Cos", {a.re}), e_.sinh(a.im))};

@@ -170,9 +170,6 @@ Result<Tensors> convert(OpImport& o) {
   Tensor result{e.cast(o.in[0].re, dtype)};
   if (to_complex)
     result.im = o.is_complex(0) ? e.cast(o.in[0].im, dtype) : o.expand(o.number(0, dtype), o.in[0].re->shape());
-  // A complex number is true where either part is not zero.
-  else if (o.is_complex(0) && dtype.is_bool())
-    result.re = e.either(result.re, e.cast(o.in[0].im, dtype));
   return Tensors{result};
 }
 
@@ -275,7 +272,7 @@ constexpr OpEntry kElementwise[] = {
     {"stablehlo.abs", absolute},
     {"stablehlo.add", binary<either_pair<"Add", "Or">, own_pair<&C::add>>},
     {"stablehlo.and", binary<own_pair<&E::bit_and>>},
-    {"stablehlo.atan2", binary<own_pair<&E::atan2>>},
+    {"stablehlo.atan2", binary<own_pair<&E::atan2>, own_pair<&C::atan2>>},
     {"stablehlo.bitcast_convert", bitcast_convert},
     {"stablehlo.cbrt", unary<own<&E::cbrt>, own<&C::cbrt>>},
     {"stablehlo.ceil", unary<plain<"Ceil">>},

@@ -117,6 +117,7 @@ class ComplexElements {
   Complex rsqrt(const Complex& a) const;
   Complex cbrt(const Complex& a) const;
   Complex pow(const Complex& a, const Complex& b) const;
+  Complex atan2(const Complex& y, const Complex& x) const;
   Complex sin(const Complex& a) const;
   Complex cos(const Complex& a) const;
   Complex tan(const Complex& a) const;

@@ -94,9 +94,7 @@ struct Body {
   Value* mul(Value* a, Value* b) const { return g("Mul", {a, b}); }
   Value* add(Value* a, Value* b) const { return g("Add", {a, b}); }
   Value* sub(Value* a, Value* b) const { return g("Sub", {a, b}); }
-  Tensor sub(const Tensor& a, const Tensor& b) const {
-    return {sub(a.re, b.re), a.im ? sub(a.im, b.im) : nullptr};
-  }
+  Tensor sub(const Tensor& a, const Tensor& b) const { return {sub(a.re, b.re), a.im ? sub(a.im, b.im) : nullptr}; }
   using Product = std::function<Value*(Value*, Value*)>;
   // conjugated: the second one.
   Tensor product(const Tensor& a, const Tensor& b, bool conjugated, const Product& times) const {
@@ -128,9 +126,8 @@ Result<Tensors> cholesky(OpImport& o) {
   const Tensor column = of_parts(left, [&](Value* part) { return b.row(part, j, 2); });
   Value* root = g("Sqrt", {g.unsqueeze(b.row(column.re, j, 1), {1})});
   Value* is_below = g("GreaterOrEqual", {places, j});
-  const Tensor factor = of_parts(column, [&](Value* part) {
-    return g("Where", {is_below, g("Div", {part, root}), g.number(0, dtype)});
-  });
+  const Tensor factor =
+      of_parts(column, [&](Value* part) { return g("Where", {is_below, g("Div", {part, root}), g.number(0, dtype)}); });
   // The diagonal is real.
   const Tensor rows = of_parts(factor, [&](Value* part) { return g.unsqueeze(part, {2}); });
   const Tensor columns = of_parts(factor, [&](Value* part) { return g.unsqueeze(part, {1}); });

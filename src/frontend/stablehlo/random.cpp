@@ -22,8 +22,7 @@ Value* joined(const Elements& e, Value* low, Value* high) {
 // Threefry of two words, twenty rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
 Words threefry(const Elements& e, Words x, const Words& key) {
   constexpr int kRotations[] = {13, 15, 26, 6, 17, 29, 16, 24};
-  const Words keys{key[0], key[1],
-                   e.bit_xor(e.bit_xor(key[0], key[1]), e.whole(0x1BD11BDA, key[0]))};
+  const Words keys{key[0], key[1], e.bit_xor(e.bit_xor(key[0], key[1]), e.whole(0x1BD11BDA, key[0]))};
   x = {e.add(x[0], keys[0]), e.add(x[1], keys[1])};
   for (int group = 0; group < 5; ++group) {
     for (int k = 0; k < 4; ++k) {
@@ -145,8 +144,8 @@ Result<Tensors> rng_bit_generator(OpImport& o) {
   if (state.size() < 2 || state.size() > 3) return o.mistaken("its state is not of 2 or 3 words of 64 bits");
   if (element_count(shape) == Dim(0)) return Tensors{{given}, {o.expand(o.integer_constant(0, dtype), shape)}};
   const bool wide = dtype.bits == 64;
-  Value* bits = algorithm == "THREE_FRY" ? threefry_bits(o, e, state, shape, wide)
-                                         : philox_bits(o, e, state, shape, wide);
+  Value* bits =
+      algorithm == "THREE_FRY" ? threefry_bits(o, e, state, shape, wide) : philox_bits(o, e, state, shape, wide);
   Value* next = write_state(o, e, state, given->dtype());
   return Tensors{{next}, {e.bits(e.cast(bits, unsigned_of(dtype)), dtype)}};
 }

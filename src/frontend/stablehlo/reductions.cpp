@@ -6,6 +6,7 @@
 
 #include "frontend/stablehlo/elementwise.h"
 #include "graph/op_util.h"
+#include "graph/ops/bodies.h"
 
 namespace fettle::stablehlo {
 namespace {
@@ -113,14 +114,23 @@ Result<Tensors> sort(OpImport& o) {
   return with_body(o, "fettle.Sort", parts_of(o, 0, o.in.size()), {{"axis", axis < 0 ? axis + rank : axis}}, true);
 }
 
-// The region's operators, of all elements at once.
+// The region, of all elements at once, or where it does more than elementwise work of one after the other.
 Result<Tensors> map(OpImport& o) {
-  if (o.op.regions.size() != 1 || o.op.regions[0].blocks.size() != 1) return o.mistaken("its region");
+  if (o.op.regions.size() != 1 || o.in.empty()) return o.mistaken("its region, or its operands");
   FETTLE_TRY(const Shape shape, o.result_shape());
-  Tensors results;
-  FETTLE_TRY(results, o.importer.import_region(o.op.regions[0], o.in));
-  for (Tensor& result : results) for_each_part(result, [&](Value*& part) { part = o.expand(part, shape); });
-  return results;
+  Scope body;
+  FETTLE_TRY_VOID(o.element_body(body, "body", o.op.regions[0]));
+  body.graph.sort();
+  const Values elements = parts_of(o, 0, o.in.size());
+  const std::vector<TensorType> types = o.part_types();
+  Node node{.name = o.node.name, .inputs = elements, .provenance = o.node.provenance};
+  for (const Scope::Captured& one : body.captured) node.inputs.push_back(one.outside);
+  node.bodies.push_back(std::make_shared<Graph>(std::move(body.graph)));
+  FETTLE_TRY(const ops::ElementBody inner,
+             ops::element_body(node, "body", elements.size(), elements.size(), types.size()));
+  Values made = ops::of_elements(o.g.nodes(), inner, elements, shape);
+  for (size_t i = 0; i < made.size(); ++i) made[i]->type = types[i];
+  return o.as_results(made);
 }
 
 // --- windows that indices place

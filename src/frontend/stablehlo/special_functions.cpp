@@ -68,10 +68,10 @@ Value* SpecialFunctions::erf_inv(Value* x) const {
 // Lanczos' approximation with g = 7, and the reflection formula below a half.
 Value* SpecialFunctions::lgamma(Value* x) const {
   return in_double(e_, x, [&](Value* given) {
-    constexpr double kLanczos[] = {676.520368121885098567009190444019,  -1259.13921672240287047156078755283,
-                                   771.3234287776530788486528258894,    -176.61502916214059906584551354,
-                                   12.507343278686904814458936853,      -0.13857109526572011689554707,
-                                   9.984369578019570859563e-6,          1.50563273514931155834e-7};
+    constexpr double kLanczos[] = {676.520368121885098567009190444019, -1259.13921672240287047156078755283,
+                                   771.3234287776530788486528258894,   -176.61502916214059906584551354,
+                                   12.507343278686904814458936853,     -0.13857109526572011689554707,
+                                   9.984369578019570859563e-6,         1.50563273514931155834e-7};
     Value *one = e_.number(1, given), *half = e_.number(0.5, given);
     Value* reflects = e_.less(given, half);
     Value* z = e_.sub(e_.choose(reflects, e_.sub(one, given), given), one);
@@ -100,8 +100,8 @@ Value* SpecialFunctions::digamma(Value* x) const {
     for (int k = 0; k < 10; ++k) below = e_.add(below, e_.div(one, e_.add(z, e_.number(k, z))));
     Value* y = e_.add(z, e_.number(10, z));
     Value* square = e_.div(one, e_.mul(y, y));
-    Value* series = e_.mul(square, sum(square, {1.0 / 12, -691.0 / 32760, 1.0 / 132, -1.0 / 240, 1.0 / 252,
-                                                -1.0 / 120, 1.0 / 12}));
+    Value* series =
+        e_.mul(square, sum(square, {1.0 / 12, -691.0 / 32760, 1.0 / 132, -1.0 / 240, 1.0 / 252, -1.0 / 120, 1.0 / 12}));
     Value* made = e_.sub(e_.sub(e_.sub(e_.log(y), e_.div(e_.number(0.5, y), y)), series), below);
     Value* part = e_.sub(given, e_.op("Round", {given}));
     Value* angle = e_.mul(part, e_.number(M_PI, z));

@@ -1,0 +1,388 @@
+// What StableHLO's operators become, beside the numbers that its reference interpreter, or XLA, gives.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "frontend/stablehlo/import.h"
+#include "frontend/stablehlo/read.h"
+#include "graph/evaluate.h"
+#include "graph/passes/pipeline.h"
+#include "graph/plan/testing.h"
+
+namespace fettle {
+namespace {
+
+Result<Graph> imported(const std::string& text) {
+  FETTLE_TRY(const stablehlo::Module module, stablehlo::parse_text(text, "test"));
+  return import_stablehlo(module);
+}
+std::string function(const std::string& inputs, const std::string& type, const std::string& body) {
+  return fmt::format("func.func public @main({}) -> {} {{\n{}\n  return %r : {}\n}}\n", inputs, type, body, type);
+}
+
+/// What a program gives, after all passes and as it is planned.
+std::vector<double> numbers_of(const std::string& text, const std::map<std::string, ConstantTensor>& inputs = {}) {
+  auto graph = imported(text);
+  EXPECT_TRUE(graph) << (graph ? "" : graph.error().to_string());
+  if (!graph) return {};
+  const auto plan = optimised_plan(*graph);
+  EXPECT_TRUE(plan) << (plan ? "" : plan.error().to_string());
+  if (!plan) return {};
+  PlanRunner runner(*graph, *plan, inputs);
+  EXPECT_EQ(runner.broken_rule(), std::nullopt);
+  return to_doubles(runner.run().begin()->second);
+}
+
+struct Case {
+  const char *name, *type, *body;
+  std::vector<double> want;
+};
+void PrintTo(const Case& c, std::ostream* os) { *os << c.name; }
+
+class StableHlo : public testing::TestWithParam<Case> {};
+
+TEST_P(StableHlo, GivesWhatItsReferenceGives) {
+  const Case& c = GetParam();
+  const std::vector<double> got = numbers_of(function("", c.type, c.body));
+  ASSERT_EQ(got.size(), c.want.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(c.want[i]))
+      EXPECT_TRUE(std::isnan(got[i])) << i;
+    else if (got[i] != c.want[i])
+      EXPECT_NEAR(got[i], c.want[i], 1e-6 * std::abs(c.want[i])) << i;
+  }
+}
+
+const Case kCases[] = {
+    {"MaximumOfNaN",
+     "tensor<3xf32>",
+     R"(
+%x = stablehlo.constant dense<[1.0, 0x7FC00000, 3.0]> : tensor<3xf32>
+%y = stablehlo.constant dense<[2.0, 1.0, 0x7FC00000]> : tensor<3xf32>
+%r = stablehlo.maximum %x, %y : tensor<3xf32>)",
+     {2, NAN, NAN}},
+    {"ShiftsBeyondTheWidth",
+     "tensor<4xi8>",
+     R"(
+%x = stablehlo.constant dense<[7, -7, 5, -128]> : tensor<4xi8>
+%y = stablehlo.constant dense<[1, 1, 8, -1]> : tensor<4xi8>
+%r = stablehlo.shift_right_arithmetic %x, %y : tensor<4xi8>)",
+     {3, -4, 0, -1}},
+    {"LogicalShiftOfSigned",
+     "tensor<4xi8>",
+     R"(
+%x = stablehlo.constant dense<[7, -7, 5, -128]> : tensor<4xi8>
+%y = stablehlo.constant dense<[1, 1, 8, -1]> : tensor<4xi8>
+%r = stablehlo.shift_right_logical %x, %y : tensor<4xi8>)",
+     {3, 124, 0, 0}},
+    {"CountsBits",
+     "tensor<4xi8>",
+     R"(
+%x = stablehlo.constant dense<[7, -7, 5, -128]> : tensor<4xi8>
+%r = stablehlo.popcnt %x : tensor<4xi8>)",
+     {3, 6, 2, 1}},
+    {"RoundsHalvesAway",
+     "tensor<4xf32>",
+     R"(
+%x = stablehlo.constant dense<[2.5, -2.5, 0.49999997, 3.2]> : tensor<4xf32>
+%r = stablehlo.round_nearest_afz %x : tensor<4xf32>)",
+     {3, -3, 0, 3}},
+    {"SignKeepsZeros",
+     "tensor<4xf32>",
+     R"(
+%x = stablehlo.constant dense<[1.5, -2.0, 0.25, -0.0]> : tensor<4xf32>
+%r = stablehlo.sign %x : tensor<4xf32>)",
+     {1, -1, 1, -0}},
+    {"Expm1NearZero",
+     "tensor<3xf32>",
+     R"(
+%x = stablehlo.constant dense<[1.0e-6, -1.0, 2.0]> : tensor<3xf32>
+%r = stablehlo.exponential_minus_one %x : tensor<3xf32>)",
+     {1.0000004522225936e-06, -0.6321205496788025, 6.389056205749512}},
+    {"Atan2OfAllQuadrants",
+     "tensor<4xf32>",
+     R"(
+%x = stablehlo.constant dense<[1.0, 1.0, -1.0, -0.0]> : tensor<4xf32>
+%y = stablehlo.constant dense<[2.0, -2.0, -2.0, -1.0]> : tensor<4xf32>
+%r = stablehlo.atan2 %x, %y : tensor<4xf32>)",
+     {0.46364760398864746, 2.677945137023926, -2.677945137023926, -3.1415927410125732}},
+    {"ReducesPrecision",
+     "tensor<3xf32>",
+     R"(
+%x = stablehlo.constant dense<[1.2345678, 70000.0, 1.0e-6]> : tensor<3xf32>
+%r = stablehlo.reduce_precision %x, format = e5m10 : tensor<3xf32>)",
+     {1.234375, INFINITY, 0}},
+    {"BroadcastsAcross",
+     "tensor<2x1x2xi32>",
+     R"(
+%x = stablehlo.constant dense<[[1, 2], [3, 4]]> : tensor<2x2xi32>
+%r = stablehlo.broadcast_in_dim %x, dims = [2, 0] : (tensor<2x2xi32>) -> tensor<2x1x2xi32>)",
+     {1, 3, 2, 4}},
+    {"PadsBetweenAndCuts",
+     "tensor<6xi32>",
+     R"(
+%x = stablehlo.constant dense<[1, 2, 3]> : tensor<3xi32>
+%v = stablehlo.constant dense<9> : tensor<i32>
+%r = stablehlo.pad %x, %v, low = [-1], high = [2], interior = [1] : (tensor<3xi32>, tensor<i32>) -> tensor<6xi32>)",
+     {9, 2, 9, 3, 9, 9}},
+    {"DynamicSliceIsMovedInside",
+     "tensor<1x2xi32>",
+     R"(
+%x = stablehlo.constant dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi32>
+%i = stablehlo.constant dense<5> : tensor<i32>
+%j = stablehlo.constant dense<-1> : tensor<i32>
+%r = stablehlo.dynamic_slice %x, %i, %j, sizes = [1, 2] : (tensor<2x3xi32>, tensor<i32>, tensor<i32>) -> tensor<1x2xi32>)",
+     {4, 5}},
+    {"DynamicUpdateSliceIsMovedInside",
+     "tensor<4xi32>",
+     R"(
+%x = stablehlo.constant dense<[1, 2, 3, 4]> : tensor<4xi32>
+%u = stablehlo.constant dense<[8, 9]> : tensor<2xi32>
+%i = stablehlo.constant dense<3> : tensor<i32>
+%r = stablehlo.dynamic_update_slice %x, %u, %i : (tensor<4xi32>, tensor<2xi32>, tensor<i32>) -> tensor<4xi32>)",
+     {1, 2, 8, 9}},
+    {"DotGeneralOfBatches",
+     "tensor<2x1x2xf32>",
+     R"(
+%x = stablehlo.constant dense<[[[1.0, 2.0]], [[3.0, 4.0]]]> : tensor<2x1x2xf32>
+%y = stablehlo.constant dense<[[[1.0, 0.5], [2.0, -1.0]], [[0.0, 1.0], [3.0, 2.0]]]> : tensor<2x2x2xf32>
+%r = stablehlo.dot_general %x, %y, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x1x2xf32>, tensor<2x2x2xf32>) -> tensor<2x1x2xf32>)",
+     {5, -1.5, 12, 11}},
+    {"ReducesByARegion",
+     "tensor<2xi32>",
+     R"(
+%x = stablehlo.constant dense<[[1, 5, 3], [4, 2, 4]]> : tensor<2x3xi32>
+%p = stablehlo.constant dense<[[0, 1, 2], [0, 1, 2]]> : tensor<2x3xi32>
+%a = stablehlo.constant dense<-2147483648> : tensor<i32>
+%b = stablehlo.constant dense<0> : tensor<i32>
+%m, %r = "stablehlo.reduce"(%x, %p, %a, %b) ({
+^bb0(%0: tensor<i32>, %1: tensor<i32>, %2: tensor<i32>, %3: tensor<i32>):
+  %4 = stablehlo.compare GE, %0, %2 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  %5 = stablehlo.select %4, %0, %2 : tensor<i1>, tensor<i32>
+  %6 = stablehlo.select %4, %1, %3 : tensor<i1>, tensor<i32>
+  stablehlo.return %5, %6 : tensor<i32>, tensor<i32>
+}) {dimensions = array<i64: 1>} : (tensor<2x3xi32>, tensor<2x3xi32>, tensor<i32>, tensor<i32>) -> (tensor<2xi32>, tensor<2xi32>))",
+     {1, 0}},
+    {"SumsWindows",
+     "tensor<4xi32>",
+     R"(
+%x = stablehlo.constant dense<[1, 2, 3, 4]> : tensor<4xi32>
+%z = stablehlo.constant dense<0> : tensor<i32>
+%r = "stablehlo.reduce_window"(%x, %z) ({
+^bb0(%0: tensor<i32>, %1: tensor<i32>):
+  %2 = stablehlo.add %0, %1 : tensor<i32>
+  stablehlo.return %2 : tensor<i32>
+}) {window_dimensions = array<i64: 4>, padding = dense<[[3, 0]]> : tensor<1x2xi64>} : (tensor<4xi32>, tensor<i32>) -> tensor<4xi32>)",
+     {1, 3, 6, 10}},
+    {"Gathers",
+     "tensor<3x2xi32>",
+     R"(
+%x = stablehlo.constant dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi32>
+%i = stablehlo.constant dense<[[1], [0], [9]]> : tensor<3x1xi32>
+%r = "stablehlo.gather"(%x, %i) {dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 2>} : (tensor<2x3xi32>, tensor<3x1xi32>) -> tensor<3x2xi32>)",
+     {4, 5, 1, 2, 4, 5}},
+    {"Scatters",
+     "tensor<4xi32>",
+     R"(
+%x = stablehlo.constant dense<[1, 2, 3, 4]> : tensor<4xi32>
+%i = stablehlo.constant dense<[[1], [1], [7]]> : tensor<3x1xi32>
+%u = stablehlo.constant dense<[10, 20, 30]> : tensor<3xi32>
+%r = "stablehlo.scatter"(%x, %i, %u) ({
+^bb0(%0: tensor<i32>, %1: tensor<i32>):
+  %2 = stablehlo.add %0, %1 : tensor<i32>
+  stablehlo.return %2 : tensor<i32>
+}) {scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>} : (tensor<4xi32>, tensor<3x1xi32>, tensor<3xi32>) -> tensor<4xi32>)",
+     {1, 32, 3, 4}},
+    {"SortsPairs",
+     "tensor<4xi32>",
+     R"(
+%x = stablehlo.constant dense<[3, 1, 3, 2]> : tensor<4xi32>
+%p = stablehlo.constant dense<[0, 1, 2, 3]> : tensor<4xi32>
+%k, %r = "stablehlo.sort"(%x, %p) ({
+^bb0(%0: tensor<i32>, %1: tensor<i32>, %2: tensor<i32>, %3: tensor<i32>):
+  %4 = stablehlo.compare GT, %0, %1 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  stablehlo.return %4 : tensor<i1>
+}) {dimension = 0 : i64, is_stable = true} : (tensor<4xi32>, tensor<4xi32>) -> (tensor<4xi32>, tensor<4xi32>))",
+     {0, 2, 3, 1}},
+    {"CountedLoop",
+     "tensor<i32>",
+     R"(
+%c = stablehlo.constant dense<3> : tensor<i32>
+%n = stablehlo.constant dense<8> : tensor<i32>
+%x = stablehlo.constant dense<1> : tensor<i32>
+%s:3 = stablehlo.while(%i = %c, %l = %n, %a = %x) : tensor<i32>, tensor<i32>, tensor<i32>
+cond {
+  %0 = stablehlo.compare LT, %i, %l : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  stablehlo.return %0 : tensor<i1>
+} do {
+  %1 = stablehlo.constant dense<1> : tensor<i32>
+  %2 = stablehlo.add %i, %1 : tensor<i32>
+  %3 = stablehlo.multiply %a, %i : tensor<i32>
+  stablehlo.return %2, %l, %3 : tensor<i32>, tensor<i32>, tensor<i32>
+}
+%r = stablehlo.add %s#0, %s#2 : tensor<i32>)",
+     {2528}},
+    {"LoopUntil",
+     "tensor<i32>",
+     R"(
+%x = stablehlo.constant dense<1> : tensor<i32>
+%n = stablehlo.constant dense<100> : tensor<i32>
+%r = stablehlo.while(%a = %x) : tensor<i32>
+cond {
+  %0 = stablehlo.compare LE, %a, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  stablehlo.return %0 : tensor<i1>
+} do {
+  %1 = stablehlo.add %a, %a : tensor<i32>
+  stablehlo.return %1 : tensor<i32>
+})",
+     {128}},
+    {"CaseBeyondTheLast",
+     "tensor<i32>",
+     R"(
+%x = stablehlo.constant dense<-3> : tensor<i32>
+%y = stablehlo.constant dense<5> : tensor<i32>
+%r = "stablehlo.case"(%x) ({
+  stablehlo.return %x : tensor<i32>
+}, {
+  %0 = stablehlo.multiply %y, %y : tensor<i32>
+  stablehlo.return %0 : tensor<i32>
+}, {
+  %1 = stablehlo.add %y, %x : tensor<i32>
+  stablehlo.return %1 : tensor<i32>
+}) : (tensor<i32>) -> tensor<i32>)",
+     {2}},
+    {"FactorsAMatrix",
+     "tensor<3x3xf32>",
+     R"(
+%x = stablehlo.constant dense<[[4.0, 2.0, -2.0], [2.0, 5.0, 3.0], [-2.0, 3.0, 6.0]]> : tensor<3x3xf32>
+%r = stablehlo.cholesky %x, lower = true : tensor<3x3xf32>)",
+     {2, 0, 0, 1, 2, 0, -1, 2, 1}},
+    {"SolvesATriangle",
+     "tensor<2x2xf32>",
+     R"(
+%x = stablehlo.constant dense<[[2.0, 9.0], [1.0, 4.0]]> : tensor<2x2xf32>
+%y = stablehlo.constant dense<[[2.0, 4.0], [7.0, 8.0]]> : tensor<2x2xf32>
+%r = "stablehlo.triangular_solve"(%x, %y) {left_side = true, lower = true, unit_diagonal = false, transpose_a = #stablehlo<transpose TRANSPOSE>} : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>)",
+     {0.125, 1, 1.75, 2}},
+    {"ComplexQuotient",
+     "tensor<4xf32>",
+     R"(
+%x = stablehlo.constant dense<[(1.0, 2.0), (3.0, -1.0)]> : tensor<2xcomplex<f32>>
+%y = stablehlo.constant dense<[(0.0, 1.0), (2.0, 2.0)]> : tensor<2xcomplex<f32>>
+%q = stablehlo.divide %x, %y : tensor<2xcomplex<f32>>
+%a = stablehlo.real %q : (tensor<2xcomplex<f32>>) -> tensor<2xf32>
+%b = stablehlo.imag %q : (tensor<2xcomplex<f32>>) -> tensor<2xf32>
+%r = stablehlo.concatenate %a, %b, dim = 0 : (tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>)",
+     {2, 0.5, -1, -1}},
+    {"TransformsRealNumbers",
+     "tensor<6xf32>",
+     R"(
+%x = stablehlo.constant dense<[1.0, 2.0, 0.0, -1.0]> : tensor<4xf32>
+%q = stablehlo.fft %x, type = RFFT, length = [4] : (tensor<4xf32>) -> tensor<3xcomplex<f32>>
+%a = stablehlo.real %q : (tensor<3xcomplex<f32>>) -> tensor<3xf32>
+%b = stablehlo.imag %q : (tensor<3xcomplex<f32>>) -> tensor<3xf32>
+%r = stablehlo.concatenate %a, %b, dim = 0 : (tensor<3xf32>, tensor<3xf32>) -> tensor<6xf32>)",
+     {2, 1, 0, 0, -3, 0}},
+};
+INSTANTIATE_TEST_SUITE_P(Operators, StableHlo, testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(StableHloImport, OpenExtentsAreSizes) {
+  const std::string text = function("%x: tensor<?x2xf32>", "tensor<?xf32>", R"(
+  %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x2xf32>) -> tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %count = stablehlo.multiply %n, %two : tensor<i32>
+  %shape = stablehlo.reshape %count : (tensor<i32>) -> tensor<1xi32>
+  %r = stablehlo.dynamic_reshape %x, %shape : (tensor<?x2xf32>, tensor<1xi32>) -> tensor<?xf32>)");
+  const std::vector<double> numbers{1, 2, 3, 4, 5, 6};
+  EXPECT_EQ(numbers_of(text, {{"arg0", *to_tensor(numbers, kF32, {3, 2})}}), numbers);
+}
+
+TEST(StableHloImport, ComplexNumbersArePairsAtTheBorder) {
+  const std::string text = function("%x: tensor<2xcomplex<f32>>", "tensor<2xcomplex<f32>>", R"(
+  %r = stablehlo.multiply %x, %x : tensor<2xcomplex<f32>>)");
+  const auto graph = imported(text);
+  ASSERT_TRUE(graph) << graph.error().to_string();
+  EXPECT_EQ(graph->inputs()[0]->type->to_string(), "f32[2, 2]");
+  EXPECT_EQ(numbers_of(text, {{"arg0", *to_tensor(std::vector<double>{1, 2, 0, 3}, kF32, {2, 2})}}),
+            (std::vector<double>{-3, 4, -9, 0}));
+}
+
+TEST(StableHloImport, CallsAreInlined) {
+  const std::string text = R"(
+func.func private @twice(%a: tensor<i32>) -> tensor<i32> {
+  %0 = stablehlo.add %a, %a : tensor<i32>
+  return %0 : tensor<i32>
+}
+func.func public @main(%x: tensor<i32>) -> tensor<i32> {
+  %0 = func.call @twice(%x) : (tensor<i32>) -> tensor<i32>
+  %1 = func.call @twice(%0) : (tensor<i32>) -> tensor<i32>
+  return %1 : tensor<i32>
+})";
+  EXPECT_EQ(numbers_of(text, {{"arg0", scalar(3, kI32)}}), std::vector<double>{12});
+}
+
+TEST(StableHloImport, CountedLoopsHaveALimitAndReadWhatStays) {
+  const std::string text = function("%x: tensor<4xf32>", "tensor<f32>", R"(
+  %c = stablehlo.constant dense<0> : tensor<i32>
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %s:3 = stablehlo.while(%i = %c, %a = %z, %v = %x) : tensor<i32>, tensor<f32>, tensor<4xf32>
+  cond {
+    %n = stablehlo.constant dense<4> : tensor<i32>
+    %0 = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %0 : tensor<i1>
+  } do {
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %1 = stablehlo.add %i, %one : tensor<i32>
+    %2 = stablehlo.dynamic_slice %v, %i, sizes = [1] : (tensor<4xf32>, tensor<i32>) -> tensor<1xf32>
+    %3 = stablehlo.reshape %2 : (tensor<1xf32>) -> tensor<f32>
+    %4 = stablehlo.add %a, %3 : tensor<f32>
+    stablehlo.return %1, %4, %v : tensor<i32>, tensor<f32>, tensor<4xf32>
+  }
+  %r = stablehlo.negate %s#1 : tensor<f32>)");
+  const auto graph = imported(text);
+  ASSERT_TRUE(graph) << graph.error().to_string();
+  const auto loop = std::ranges::find_if(graph->nodes(), [](const Node* n) { return n->op->name == "Loop"; });
+  ASSERT_NE(loop, graph->nodes().end());
+  EXPECT_EQ((*loop)->attrs.get_int("carried", 0), 2);
+  ASSERT_TRUE((*loop)->inputs[0]);
+  EXPECT_EQ((*loop)->inputs[0]->constant->int_at(0), 4);
+  EXPECT_EQ(numbers_of(text, {{"arg0", *to_tensor(std::vector<double>{1, 2, 3, 4}, kF32, {4})}}),
+            std::vector<double>{-10});
+}
+
+TEST(StableHloImport, AllThatIsNotKnownIsNamed) {
+  const auto graph = imported(function("%x: tensor<f32>", "tensor<f32>", R"(
+  %0 = "stablehlo.custom_call"(%x) {call_target_name = "mystery"} : (tensor<f32>) -> tensor<f32>
+  %r = "stablehlo.send_more"(%0) : (tensor<f32>) -> tensor<f32>)"));
+  ASSERT_FALSE(graph);
+  EXPECT_EQ(graph.error().code, ErrorCode::E603);
+  EXPECT_NE(graph.error().message.find("stablehlo.custom_call @mystery (line 3)"), std::string::npos)
+      << graph.error().message;
+  EXPECT_NE(graph.error().message.find("stablehlo.send_more"), std::string::npos);
+}
+
+TEST(StableHloImport, WrongTypesAreRefused) {
+  const auto refused = [](const std::string& body) {
+    const auto graph = imported(function("%x: tensor<2x3xf32>", "tensor<6xf32>", body));
+    return graph ? ErrorCode::kNone : graph.error().code;
+  };
+  EXPECT_EQ(refused("  %r = stablehlo.reshape %x : (tensor<2x3xf32>) -> tensor<6xf32>"), ErrorCode::kNone);
+  EXPECT_EQ(refused("  %r = \"stablehlo.negate\"(%x) : (tensor<2x3xf32>) -> tensor<6xf32>"), ErrorCode::E605);
+  EXPECT_EQ(refused("  %r = \"stablehlo.reshape\"(%x) : (tensor<2x3xf32>) -> tensor<7xf32>"), ErrorCode::E605);
+}
+
+TEST(StableHloImport, FunctionsThatCallThemselvesAreRefused) {
+  const auto graph = imported(R"(
+func.func public @main(%x: tensor<i32>) -> tensor<i32> {
+  %0 = func.call @main(%x) : (tensor<i32>) -> tensor<i32>
+  return %0 : tensor<i32>
+})");
+  ASSERT_FALSE(graph);
+  EXPECT_EQ(graph.error().code, ErrorCode::E603);
+}
+
+}  // namespace
+}  // namespace fettle
