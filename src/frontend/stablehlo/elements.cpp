@@ -36,6 +36,14 @@ Result<> refuse_unstored(const ElementType& element) {
   return fail(ErrorCode::E603, "constants of tf32 are not supported");
 }
 
+// Integers of less than a byte have a byte each, of which MLIR fills the low bits only.
+void extend_sign(TensorBuilder& builder) {
+  if (builder.dtype.code != TypeCode::kInt || builder.dtype.bits >= 8) return;
+  const int unused = 8 - builder.dtype.bits;
+  for (uint8_t& byte : builder.elems<uint8_t>())
+    byte = static_cast<uint8_t>(static_cast<int8_t>(static_cast<uint8_t>(byte << unused)) >> unused);
+}
+
 void store_bits(std::byte* at, DType dtype, int64_t bits) {
   std::memcpy(at, &bits, static_cast<size_t>(dtype.element_bytes()));  // the low bytes
 }
@@ -79,6 +87,7 @@ Result<DenseElements> elements_of(const Type& type, std::span<const Literal> lit
     else if (literal.kind == Literal::Kind::kBits || !is_float)
       store_bits(at, dtype, literal.kind == Literal::Kind::kFloat ? static_cast<int64_t>(literal.value) : literal.bits);
   }
+  extend_sign(builder);
   return shaped(type, std::move(builder).finish());
 }
 
@@ -103,6 +112,7 @@ Result<DenseElements> elements_of(const Type& type, std::span<const std::byte> b
   } else if (!bytes.empty()) {
     std::memcpy(builder.bytes.get(), bytes.data(), bytes.size());
   }
+  extend_sign(builder);
   return shaped(type, std::move(builder).finish());
 }
 

@@ -20,9 +20,9 @@ bool is_bytecode(std::span<const std::byte> bytes);
 /// E608 a limit. label: the place that errors name, with line and column where it is text.
 Result<Module> read_module(std::span<const std::byte> bytes, const std::string& label, const Limits& limits = {});
 
-/// Generic and pretty forms of builtin, func, stablehlo, chlo, vhlo and check.
+/// Generic and pretty forms of builtin, func, stablehlo, chlo and check.
 Result<Module> parse_text(std::string_view text, const std::string& label, const Limits& limits = {});
-/// VHLO from version 0.9 on.
+/// Portable artifacts: VHLO from version 0.9 on.
 Result<Module> parse_bytecode(std::span<const std::byte> bytes, const std::string& label, const Limits& limits = {});
 
 /// The module in MLIR's generic form: what parse_text reads again.

@@ -11,7 +11,8 @@ namespace {
 
 /// How an operator is written after its name: parts, between blanks.
 ///   $  $*  $*,       a value; values; values with a comma after each
-///   kind:attribute   an attribute: int, float, ints, bool, string, symbol, name (@name as text), any, or a part of an enumeration ("enum.precision")
+///   kind:attribute   an attribute: int, float, ints, bool, string, symbol, name (a symbol as text), any, or one of an
+///                    enumeration ("enum.precision")
 ///   ?name=kind:attribute, ?kind:attribute   the same where a comma says that it is there
 ///   @name            a form of its own, see kCustomParts
 ///   {}               other attributes, where there are any

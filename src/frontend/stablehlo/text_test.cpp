@@ -32,12 +32,14 @@ Attribute attribute(std::string_view text) {
 }
 
 constexpr std::string_view kWhile = R"("builtin.module"() <{sym_name = "m"}> ({
-  "func.func"() <{arg_attrs = [{}], function_type = (tensor<4xf32>) -> tensor<4xf32>, res_attrs = [{jax.result_info = "r"}], sym_name = "main", sym_visibility = "public"}> ({
+  "func.func"() <{arg_attrs = [{}], function_type = (tensor<4xf32>) -> tensor<4xf32>, res_attrs = [{jax.result_info = "r"}],
+      sym_name = "main", sym_visibility = "public"}> ({
   ^bb0(%arg0: tensor<4xf32>):
     %0 = "stablehlo.constant"() <{value = dense<0> : tensor<i32>}> : () -> tensor<i32>
     %1:2 = "stablehlo.while"(%0, %arg0) ({
     ^bb0(%arg1: tensor<i32>, %arg2: tensor<4xf32>):
-      %2 = "stablehlo.compare"(%arg1, %0) <{comparison_direction = #stablehlo<comparison_direction LT>}> : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      %2 = "stablehlo.compare"(%arg1, %0) <{comparison_direction = #stablehlo<comparison_direction LT>}>
+          : (tensor<i32>, tensor<i32>) -> tensor<i1>
       "stablehlo.return"(%2) : (tensor<i1>) -> ()
     }, {
     ^bb0(%arg1: tensor<i32>, %arg2: tensor<4xf32>):
@@ -61,7 +63,7 @@ TEST(StableHloText, ReadsFunctionsRegionsAndValues) {
   ASSERT_EQ(loop.regions.size(), 2u);
   EXPECT_EQ(loop.regions[0].blocks[0].ops[0].operands[1], main->body.ops[0].results[0]);  // of the function around it
   EXPECT_EQ(main->body.ops[2].operands[0], loop.results[1]);
-  EXPECT_EQ(loop.location, "line 5");
+  EXPECT_EQ(loop.location, "line 6");
   EXPECT_EQ(loop.operand_types[1].to_string(), "tensor<4xf32>");
 }
 

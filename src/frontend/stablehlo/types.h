@@ -14,7 +14,7 @@ std::optional<ElementType> element_named(std::string_view name);
 /// The inverse, of every element type: "complex<f32>", "!quant.uniform<i8:f32, 0.5>".
 std::string element_name(const ElementType& element);
 
-/// A number of a float type that reads back as the same: "0.5", "1.0e-05", and bits ("0x7FC00000") where it is not finite.
+/// A number of a float type that reads back as the same: "0.5", "1.0e-05"; its bits ("0x7FC00000") if not finite.
 std::string float_text(DType dtype, double value);
 
 /// Whether they are one type, quantization included.
