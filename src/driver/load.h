@@ -32,7 +32,8 @@ using ModelStates = std::map<std::string, std::string>;
 /// Imports, fixes shapes, runs the passes. What `shapes` leaves out stays open, within what `sizes` says. An
 /// initializer that the model lists as an input is one, if `shapes` names it. `after` is told of what each pass has
 /// left; passes of `without` do not run. `limits`: what the model may ask for.
-/// Errors: those of the front end, bind_shapes, refine_sizes, optimize, declare_states · E604 a size that no input tells
+/// Errors: those of the front end, bind_shapes, refine_sizes, optimize, declare_states · E604 a size that no input
+/// tells
 Result<Graph> load_model(const ModelSource& source, const InputShapes& shapes, const OpenSizes& sizes = {},
                          const ModelStates& states = {}, const GraphObserver& after = {}, const PassNames& without = {},
                          const Limits& limits = {});
