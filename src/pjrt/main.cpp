@@ -1,12 +1,5 @@
-// The plug-in: what JAX looks for in the library that it loads, and fettle.jax, too.
+// The plug-in: what JAX looks for in the library that it loads.
 
 #include "pjrt/api.h"
-#include "pjrt/bytecode_text.h"
 
-#define FETTLE_EXPORTED extern "C" __attribute__((visibility("default")))
-
-FETTLE_EXPORTED const PJRT_Api* GetPjrtApi() { return fettle::pjrt::pjrt_api(); }
-
-FETTLE_EXPORTED void fettle_set_bytecode_reader(fettle::pjrt::BytecodeReader reader) {
-  fettle::pjrt::set_bytecode_reader(reader);
-}
+extern "C" __attribute__((visibility("default"))) const PJRT_Api* GetPjrtApi() { return fettle::pjrt::pjrt_api(); }

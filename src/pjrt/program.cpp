@@ -9,7 +9,6 @@
 #include "driver/open.h"
 #include "frontend/stablehlo/import.h"
 #include "frontend/stablehlo/read.h"
-#include "pjrt/bytecode_text.h"
 #include "pjrt/compile_options.h"
 
 namespace fettle::pjrt {
@@ -17,12 +16,6 @@ namespace {
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
-Result<stablehlo::Module> read_program(std::string_view code) {
-  if (!stablehlo::is_bytecode(bytes_of(code))) return stablehlo::read_module(bytes_of(code), "program");
-  FETTLE_TRY(const std::string text, text_of_bytecode(code));
-  return stablehlo::read_module(bytes_of(text), "program");
 }
 
 /// The function that is run: `main`, or the only one that others may call.
@@ -126,7 +119,7 @@ ProgramRun::ProgramRun(const PJRT_Client& client) : team(shared_team(client.thre
 
 Result<ProgramRef> compile_program(const PJRT_Client& client, std::string_view code, std::string_view options) {
   FETTLE_TRY_VOID(check_devices(options));
-  FETTLE_TRY(const stablehlo::Module module, read_program(code));
+  FETTLE_TRY(const stablehlo::Module module, stablehlo::read_module(bytes_of(code), "program"));
   auto program = std::make_shared<Program>();
   FETTLE_TRY(program->interface, interface_of(module));
   FETTLE_TRY(Graph graph, import_stablehlo(module));

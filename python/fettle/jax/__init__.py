@@ -54,10 +54,8 @@ def initialize():
 
     if "fettle" in xla_bridge._backend_factories:
         return
-    from . import bytecode, lowerings
+    from . import lowerings
 
-    path = library_path()
-    bytecode.connect(path)
     _join()
-    xla_bridge.register_plugin("fettle", priority=_PRIORITY, library_path=str(path), options=_options)
+    xla_bridge.register_plugin("fettle", priority=_PRIORITY, library_path=str(library_path()), options=_options)
     lowerings.register_lowerings()  # of a platform that JAX knows by now
