@@ -86,7 +86,7 @@ foreach(library IN LISTS libraries)
   install(FILES $<TARGET_FILE:${library}> DESTINATION ${archives} COMPONENT fettle)
 endforeach()
 # Headers that need other packages' headers than fmt's stay inside, and so do those that include them.
-set(inside "<(llvm|lld|google|grpc|grpcpp|nlohmann)/|\"[a-z-]+\\.(grpc\\.)?pb\\.h\"")
+set(inside "<(llvm|lld|google|grpc|grpcpp|nlohmann|isl|xla)/|\"[a-z-]+\\.(grpc\\.)?pb\\.h\"")
 file(GLOB_RECURSE candidates RELATIVE ${CMAKE_SOURCE_DIR}/src CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*.h)
 set(private "")
 set(found TRUE)

@@ -255,7 +255,7 @@ class Sources(Refusing):
         for source in str(path), path, data, bytearray(data), memoryview(data), proto:
             numpy.testing.assert_array_equal(fettle.compile(source)(numpy.ones((1, 3), F32)), numpy.full((1, 64), 6))
         self.refused("E602", "", fettle.compile, data[:-3])
-        self.assertRaisesRegex(TypeError, "ModelProto or a fettle.Graph, not int", fettle.compile, 3)
+        self.assertRaisesRegex(TypeError, "a fettle.Graph or a comprehension, not int", fettle.compile, 3)
         self.assertRaisesRegex(TypeError, "fettle.compile", fettle.Model, str(path))
 
     def test_external_data_need_a_folder(self):

@@ -190,7 +190,7 @@ class Tuning(Refused):
 
     def test_every_pairing(self):
         program = matmul(16)
-        self.assertEqual(fettle.spaces, ("rules", "ansor", "autotvm", "metaschedule"))
+        self.assertEqual(fettle.spaces, ("rules", "ansor", "autotvm", "metaschedule", "polyhedral"))
         for space in (*fettle.spaces, "template", tiled):
             for strategy in fettle.strategies:
                 if space in ("ansor", "metaschedule") and strategy in ("ansor", "metaschedule"):
@@ -201,7 +201,7 @@ class Tuning(Refused):
                 self.assertTrue(report.best_trace is not None)
 
     def test_generations(self):
-        self.assertEqual(fettle.generations, ("ansor", "autotvm", "metaschedule"))
+        self.assertEqual(fettle.generations, ("ansor", "autotvm", "metaschedule", "tensor_comprehensions"))
         program = matmul(16)
         for generation in fettle.generations:
             report = fettle.tune(program, generation=generation, runner=TimedByLength(), trials=4)

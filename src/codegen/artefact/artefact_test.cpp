@@ -180,7 +180,7 @@ TEST_F(ArtefactTest, NeedsLibcOnlyAndExportsItsFunctionsOnly) {
             (std::set<std::string>{"fettle_artefact", "twice_open", "twice_close", "twice_info", "twice_create_context",
                                    "twice_destroy_context", "twice_run", "twice_begin", "twice_wait", "twice_cancel",
                                    "twice_output_shapes", "twice_get_state", "twice_set_state", "twice_allocate_with",
-                                   "twice_profile", "twice_error"}));
+                                   "twice_profile", "twice_trace", "twice_error"}));
 }
 
 TEST_F(ArtefactTest, ModelsWithTheSameNamesLiveSideBySide) {

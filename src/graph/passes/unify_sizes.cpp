@@ -47,8 +47,10 @@ struct Difference {
 };
 std::optional<Difference> difference(const Dim& value) {
   const std::vector<DimTerm> terms = value.terms();
-  if (terms.size() != 2 || value.constant() != 0 || terms[0].factors.size() != 1 || terms[1].factors.size() != 1 ||
-      terms[0].coefficient * terms[1].coefficient != -1)
+  if (terms.size() != 2 || value.constant() != 0 || terms[0].factors.size() != 1 || terms[1].factors.size() != 1)
+    return std::nullopt;
+  const std::pair coefficients(terms[0].coefficient, terms[1].coefficient);
+  if (coefficients != std::pair<int64_t, int64_t>(1, -1) && coefficients != std::pair<int64_t, int64_t>(-1, 1))
     return std::nullopt;
   const bool in_order = terms[0].coefficient == 1;
   return Difference{terms[in_order ? 0 : 1].factors[0].whole, terms[in_order ? 1 : 0].factors[0].whole};
