@@ -158,6 +158,9 @@ class OperatorReader {
   void read_attributes(ByteReader& r, Op& op, uint8_t parts);
   void skip_use_list_orders(ByteReader& r, size_t n_values);
   std::string op_name(ByteReader& r);
+  /// Devices side by side, of Shardy's dialect: beside functions.
+  static bool is_mesh(const Op& op) { return op.name == "sdy.mesh"; }
+  void skip_mesh(ByteReader& r);
   ValueId define(ByteReader& r, ValueScope& scope, const Type& type);
 
   BytecodeFile& file_;
@@ -224,11 +227,24 @@ void OperatorReader::read_attributes(ByteReader& r, Op& op, uint8_t parts) {
   if (!properties.at_end()) properties.fail(fmt::format("properties of {} have bytes after their end", op.name));
 }
 
+// It has a name and the devices' order, which a program for one device does not look at.
+void OperatorReader::skip_mesh(ByteReader& r) {
+  const uint8_t parts = r.byte();
+  r.number();  // where it stands
+  for (const uint8_t part : {kHasAttributes, kHasProperties})
+    if ((parts & part) != 0) r.number();
+  if ((parts & ~(kHasAttributes | kHasProperties)) != 0) r.fail("a mesh that has more than attributes");
+}
+
 Op OperatorReader::read_op(ByteReader& r, ValueScope& scope, Parent parent) {
   Op op;
   if (auto fits = check_limit(file_.limits, &Limits::nodes, ++n_ops_); !fits) file_.fail(std::move(fits).error());
   op.name = op_name(r);
   if (!r.ok()) return op;
+  if (is_mesh(op) && parent == Parent::kModule) {
+    skip_mesh(r);
+    return op;
+  }
   const bool is_vhlo = op.name.starts_with("vhlo.");
   const bool is_module = op.name == "builtin.module" && parent == Parent::kFile;
   if (!is_module && !(is_vhlo && vhlo_attributes(op.name.substr(std::string_view("vhlo.").size())))) {
@@ -329,6 +345,7 @@ Block OperatorReader::read_block(ByteReader& r, ValueScope& scope, Parent parent
   for (uint64_t n = encoded >> 1; r.ok() && n > 0; --n) {
     Op op = read_op(r, scope, parent);
     if (!r.ok()) break;
+    if (is_mesh(op)) continue;
     if (op.name != "func.func") {
       block.ops.push_back(std::move(op));
     } else if (auto function = to_function(std::move(op))) {

@@ -160,6 +160,10 @@ Attribute attribute_at(BytecodeFile& file, uint64_t index) {
     if (!e.is_custom) return from_text(r, read_attribute);
     if (file.dialects[e.dialect] == "builtin") return read_builtin_attribute(r);
     if (file.dialects[e.dialect] == "vhlo") return read_vhlo_attribute(r);
+    if (file.dialects[e.dialect] == "sdy") {  // of devices: whoever looks at it refuses it
+      r.take(r.left());
+      return Attribute(OpaqueValue{"sdy", "encoded"});
+    }
     unknown_encoding(r, file.dialects[e.dialect]);
     return Attribute();
   });
