@@ -99,8 +99,11 @@ bool ValueBuilder::KeyEqual::operator()(const Key& a, const Key& b) const {
 Value* ValueBuilder::number(Instruction* instruction, uint64_t state, int level) {
   const Key key{instruction, state};
   if (const auto found = known_.find(key); found != known_.end()) {
-    instruction->deleteValue();
-    return found->second;
+    if (level_of(found->second) <= current_) {
+      instruction->deleteValue();
+      return found->second;
+    }
+    known_.erase(found);  // made in a scope that is set aside: where building goes on, it may not have been computed
   }
   if (level == current_) {
     builder_.Insert(instruction);
@@ -135,7 +138,7 @@ Value* ValueBuilder::read(Instruction* instruction, uint64_t state) { return num
 Value* ValueBuilder::find(Instruction* instruction, uint64_t state) {
   const auto found = known_.find(Key{instruction, state});
   instruction->deleteValue();
-  return found == known_.end() ? nullptr : found->second;
+  return found == known_.end() || level_of(found->second) > current_ ? nullptr : found->second;
 }
 
 // --- pure values by kind ---
