@@ -2,6 +2,7 @@
 
 #include "pjrt/api.h"
 #include "pjrt/bytecode_text.h"
+#include "pjrt/host_calls.h"
 
 #define FETTLE_EXPORTED extern "C" __attribute__((visibility("default")))
 
@@ -9,4 +10,8 @@ FETTLE_EXPORTED const PJRT_Api* GetPjrtApi() { return fettle::pjrt::pjrt_api(); 
 
 FETTLE_EXPORTED void fettle_set_bytecode_reader(fettle::pjrt::BytecodeReader reader) {
   fettle::pjrt::set_bytecode_reader(reader);
+}
+
+FETTLE_EXPORTED void fettle_set_host_calls(int32_t (*call)(void* user, const FettleHostCall* call), void* user) {
+  fettle::pjrt::set_host_calls(call, user);
 }
