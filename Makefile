@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-python bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads bench-torch check-hostile check-jax check-torch check-wheel conformance docs fuzz fuzz-models fuzz-parsers format lint sdist wheel site clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-python bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads bench-torch check-hostile check-jax check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format lint sdist wheel site clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -117,12 +117,16 @@ check-hostile: configure ## Every kind of hostile file in all its variants: each
 docs: ## Write docs/schedule/ anew, from the primitives' headers
 	@scripts/primitive_pages.py
 
+reference: build ## Write docs/reference/ anew, from the package's docstrings and the command's help
+	@FETTLE_UPDATE_GOLDEN=1 PYTHONPATH=$(BUILD)/python-package FETTLE_WORKER=$(BUILD)/bin/fettle-worker \
+	  $(PYTHON) python/tests/test_reference.py
+
 site: setup ## The pages as a site, in build/site; links are checked
 	@$(PYTHON) -m mkdocs build --strict -q -f site/mkdocs.yml
 
-fuzz: configure ## Random programs under random schedules, compiled against interpreted: make fuzz SEED=1 N=20000 BACKEND=llvm
+fuzz: configure ## Random programs under random schedules, compiled against interpreted: make fuzz SEED=1 N=20000 BACKEND=llvm PROGRAMS=affine
 	@cmake --build $(BUILD) -j $(JOBS) --target fuzz
-	@$(BUILD)/bin/fuzz --seed $(or $(SEED),1) --traces $(or $(N),20000) --backend $(or $(BACKEND),llvm)
+	@$(BUILD)/bin/fuzz --seed $(or $(SEED),1) --traces $(or $(N),20000) --backend $(or $(BACKEND),llvm) --programs $(or $(PROGRAMS),all)
 
 fuzz-models: build ## Random models with open sizes, branches, loops and all types, beside ONNX Runtime: make fuzz-models SEED=1 N=3000
 	@PYTHONPATH=$(BUILD)/python-package $(PYTHON) tests/random_models/random_models.py --seed $(or $(SEED),1) --count $(or $(N),3000) \

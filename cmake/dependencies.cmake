@@ -58,6 +58,8 @@ fettle_import(llvm HEADER llvm/IR/IRBuilder.h LIBRARIES LLVM-19 ARCHIVES ${llvm_
 fettle_import(lld HEADER lld/Common/Driver.h LIBRARIES lldELF lldCommon z zstd ARCHIVES lldELF lldCommon z zstd
   HINTS /usr/lib/llvm-19 PACKAGE "liblld-19-dev, zlib1g-dev, libzstd-dev" NEEDS fettle::llvm)
 fettle_import(sqlite HEADER sqlite3.h LIBRARIES sqlite3 ARCHIVES sqlite3 PACKAGE libsqlite3-dev)
+fettle_import(gmp HEADER gmp.h LIBRARIES gmp ARCHIVES gmp PACKAGE libgmp-dev)
+fettle_import(isl HEADER isl/cpp.h LIBRARIES isl ARCHIVES isl PACKAGE libisl-dev NEEDS fettle::gmp)
 fettle_import(xgboost HEADER xgboost/c_api.h LIBRARIES xgboost PACKAGE libxgboost-dev)
 fettle_import(protobuf HEADER google/protobuf/message.h LIBRARIES protobuf PACKAGE libprotobuf-dev)
 # What archives of gRPC need in turn. Debian's archives of absl, re2 and protobuf are for programs alone: they cannot be part

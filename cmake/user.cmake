@@ -9,7 +9,7 @@ include(GNUInstallDirs)
 
 # What is linked beside Fettle's own libraries, as files and flags.
 set(foreign)
-foreach(name lld llvm sqlite xgboost grpc protobuf)
+foreach(name lld llvm isl gmp sqlite xgboost grpc protobuf)
   list(APPEND foreign $<FILTER:$<TARGET_PROPERTY:fettle_import_${name},INTERFACE_LINK_LIBRARIES>,EXCLUDE,^fettle>)
 endforeach()
 

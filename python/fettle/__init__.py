@@ -8,6 +8,7 @@ from ._fettle import (Config, ConfigSpace, Database, Func, MeasureCallback, Meas
                       add_to_database, builtin_template, choose_layouts, cost_model, default_schedule, explain_trace,
                       feature_names, features, lower, parse, parse_loops, remove_build_artefact, simplify_trace, space,
                       templates_for, update_cost_model)
+from .comprehensions import Comprehension, Comprehensions, comprehension
 from .errors import Error
 from .graph import Graph, Value
 from .kernel import Kernel, aligned, build, empty

@@ -251,20 +251,22 @@ def _source(model, folder):
         return model._base._source()
     if isinstance(model, _fettle.ModelSource):
         return model
+    if hasattr(model, "_fettle_source"):  # of a comprehension
+        return model._fettle_source
     if isinstance(model, (str, os.PathLike)):
         return _fettle._source_of_path(os.fsdecode(model))
     if hasattr(model, "SerializeToString"):
         model = model.SerializeToString()
     if isinstance(model, (bytes, bytearray, memoryview)):
         return _fettle._source_of_bytes(model, None if folder is None else os.fsdecode(folder))
-    raise TypeError(f"a model is a path, bytes of an ONNX file, a ModelProto or a fettle.Graph, not {type(model).__name__}")
+    raise TypeError(f"a model is a path, bytes of an ONNX file, a ModelProto, a fettle.Graph or a comprehension, not {type(model).__name__}")
 
 
 def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database="", without=(), cache=True, folder=None):
     """Compiles a model for this machine, and gives a `fettle.Model`.
 
     model     a path (of an ONNX file, or of a library that `fettle compile` wrote), the bytes of an ONNX file, an
-              onnx.ModelProto, or a fettle.Graph
+              onnx.ModelProto, a fettle.Graph, or a function of fettle.comprehension
     shapes    of inputs, by their names: {"x": [1, 3, 224, 224]}. What is left open, each call decides
     sizes     narrows what is open: {"N": {"min": 1, "max": 64, "multiple": 8, "tune_at": 16}}
     states    which output of a call is which input of the next: {"past": "present"}; see Model.context

@@ -245,7 +245,8 @@ def tune(program, target=None, threads=None, generation=None, space=None, strate
     shapes, sizes   as fettle.compile takes them
 
     Of a program:
-    generation  "autotvm", "ansor" or "metaschedule": its own space, strategy, cost model and batches
+    generation  "autotvm", "ansor", "metaschedule" or "tensor_comprehensions": its own space, strategy, cost model
+                and batches
     space       None ("rules"), one of fettle.spaces, a Template, or any space
     strategy    None (evolution), one of fettle.strategies, or a class
     cost_model  None (boosted trees), a name ("trees_rank", "autotvm_curve", …: see fettle.cost_model), or any model

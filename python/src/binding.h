@@ -73,6 +73,7 @@ void bind_own_operators(nb::module_& m);
 void bind_models(nb::module_& m);
 void bind_model_files(nb::module_& m);
 void bind_graphs(nb::module_& m);
+void bind_comprehensions(nb::module_& m);
 void bind_model_tuning(nb::module_& m);
 
 }  // namespace fettle::python

@@ -86,7 +86,12 @@ class Caller {
   std::vector<Py_buffer> views_;
   std::vector<InputArray> arrays_;
   std::vector<nb::object> kept_;  // outputs by their numbers: arrays that are written
-  std::vector<bool> is_given_;    // by out=
+  struct Given {
+    std::vector<int64_t> shape;
+    void* data = nullptr;
+  };
+  std::vector<Given> given_;    // where is_given_
+  std::vector<bool> is_given_;  // by out=
   std::vector<std::vector<FettleString>> strings_;
   std::vector<nb::object> bytes_;
   std::vector<int64_t> extents_, extents_before_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <limits>
 
 #include <nanobind/stl/string.h>
@@ -173,6 +174,7 @@ Caller::Caller(std::shared_ptr<const ModelFacts> facts)
       outputs_(blank(facts_->model.outputs())),
       strides_(inputs_.size()),
       kept_(outputs_.size()),
+      given_(outputs_.size()),
       is_given_(outputs_.size(), false) {}
 
 /// What a call holds of its arrays, until its end.
@@ -342,6 +344,7 @@ void Caller::take_output(size_t i, PyObject* value) {
   if (!rt::is_dense(taken.shape, strides.data(), taken.rank)) refuse("the array that is given is not in C order");
   kept_[i] = nb::borrow(given);
   is_given_[i] = true;
+  given_[i] = {.shape = {taken.shape, taken.shape + taken.rank}, .data = taken.data};
   // What only the call tells the size of is copied there.
   if (fettle_tensor_bytes(&output) < 0) return;
   output.data = taken.data;
@@ -413,13 +416,12 @@ nb::object Caller::result(size_t i) {
   using Finish = ModelFacts::Output::Finish;
   if (is_given_[i]) {
     if (made.capacity_bytes >= 0 && made.data != nullptr) return kept_[i];
-    const nb::object array = words().made(model_dtype_name(made.dtype), shape_of(made), copied(made)[3]);
-    const nb::object target = kept_[i];
-    if (!nb::object(target.attr("shape")).equal(array.attr("shape")))
+    if (!std::ranges::equal(given_[i].shape, std::span(made.shape, static_cast<size_t>(made.rank))))
       raise(ErrorCode::E705, fmt::format("output '{}' came to be {}, which the array that is given is not", made.name,
                                          tensor_type_to_string(made)));
-    if (fettle_tensor_bytes(&made) > 0) target.attr("__setitem__")(nb::ellipsis(), array);
-    return target;
+    if (const int64_t bytes = fettle_tensor_bytes(&made); bytes > 0)
+      std::memcpy(given_[i].data, made.data, static_cast<size_t>(bytes));
+    return kept_[i];
   }
   // In the context's memory: a run told its size, or it is begun and awaited.
   if (!kept_[i].is_valid()) return words().made(model_dtype_name(made.dtype), shape_of(made), copied(made)[3]);

@@ -150,7 +150,11 @@ void bind_models(nb::module_& m) {
                               .sizes = open_sizes(sizes),
                               .states = outputs_to_inputs(states),
                               .without = {without.begin(), without.end()}};
-    auto model = cache ? open_cached_model(source.source, options) : open_model(source.source, options);
+    // Other threads of Python go on while the model is compiled.
+    auto model = [&] {
+      const nb::gil_scoped_release released;
+      return cache ? open_cached_model(source.source, options) : open_model(source.source, options);
+    }();
     for (const std::string& text : warnings)
       if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 2) != 0) throw nb::python_error();
     return std::make_unique<PyModel>(facts_of(take(std::move(model))));

@@ -26,5 +26,6 @@ NB_MODULE(_fettle, m) {
   bind_models(m);
   bind_model_files(m);
   bind_graphs(m);
+  bind_comprehensions(m);
   bind_model_tuning(m);
 }

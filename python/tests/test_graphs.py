@@ -110,6 +110,17 @@ class Graphs(Refusing):
         numpy.testing.assert_array_equal(made[0], v + 4 * s)
         numpy.testing.assert_array_equal(made[1], [v + i * s for i in (1, 2, 3, 4)])
 
+    def test_outputs_that_are_sequences_or_optionals(self):
+        g = fettle.Graph()
+        x = g.input("x", "float32", [2])
+        g.output("both", g.SequenceConstruct(x, g.Neg(x)))
+        g.output("there", g.Optional(x))
+        model = fettle.compile(g, threads=1)
+        self.assertEqual([(name, kind) for name, kind, *_ in model.structures], [("both", "seq(tensor)"), ("there", "optional(tensor)")])
+        both, there = model(numpy.float32([1, 2]))
+        self.assertEqual([array.tolist() for array in both], [[1, 2], [-1, -2]])
+        self.assertEqual(there.tolist(), [1, 2])
+
     def test_a_value_may_be_several_outputs_or_none_of_a_node(self):
         g = fettle.Graph()
         x = g.input("x", F32, [2])

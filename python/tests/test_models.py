@@ -1,8 +1,10 @@
 """Models and their contexts."""
 
 import os
+import sys
 import tempfile
 import threading
+import time
 import unittest
 
 import numpy
@@ -257,6 +259,9 @@ class Calls(unittest.TestCase):
         out = numpy.empty((1, 2), numpy.int64)
         self.assertIs(model(x, out=out), out)
         self.assertEqual(out.tolist(), [[1, 3]])
+        foreign = Foreign(numpy.empty((1, 2), numpy.int64))
+        self.assertIs(model(x, out=foreign), foreign)
+        self.assertEqual(foreign.array.tolist(), [[1, 3]])
         self.refused("E705", "output 'y' came to be i64[1, 1]", model, numpy.float32([5]), out=out)
 
     def test_states_lie_in_contexts(self):
@@ -281,6 +286,30 @@ class Calls(unittest.TestCase):
             self.refused("E710", "is being used", context, numpy.zeros(3, numpy.float32))
             self.refused("E710", "is being used", context.begin, x=numpy.zeros(3, numpy.float32))
             self.assertEqual(set(context.wait()["y"].tolist()), {-i})
+
+    def test_other_threads_go_on_while_a_model_is_compiled(self):
+        steps, ends = [], threading.Event()
+
+        def count():
+            while not ends.wait(0):
+                steps.append(None)
+                time.sleep(0)
+
+        g = fettle.Graph()
+        x = g.input("x", "float32", [64, 64])
+        g.output("y", g.MatMul(x, g.Exp(x)))
+        interval = sys.getswitchinterval()
+        other = threading.Thread(target=count)
+        other.start()
+        try:
+            sys.setswitchinterval(1000)  # threads give way only of their own accord
+            before = len(steps)
+            fettle.compile(g, threads=1, cache=False)
+            self.assertGreater(len(steps), before)
+        finally:
+            sys.setswitchinterval(interval)
+            ends.set()
+            other.join()
 
     def test_threads_call_it_at_once(self):
         wrong = []

@@ -20,20 +20,20 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 OPTIONAL = ("onnxruntime", "torch", "jax", "sklearn", "xgboost", "lightgbm")  # what pages import that is not everywhere
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(\n<!-- output -->\n```\n(.*?)^```\n)?|^<!-- run -->\n```sh\n(?P<shell>.*?)^```\n",
                    re.M | re.S)  # fmt: skip
+WORKER = os.path.abspath(os.environ["FETTLE_WORKER"])
+HOME = tempfile.TemporaryDirectory()  # of all pages: what is measured once a machine is measured once
 ELSEWHERE = {"devices.md"}  # whose processes tests/e2e/devices_test.cpp looks after
 
 
 def run_shell(script, place):
     """With the command of this build and this Python on the path; nothing is left in folders of the user's."""
-    programs = pathlib.Path("programs")
-    if not programs.exists():
-        programs.mkdir()
-        (programs / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-        (programs / "python").chmod(0o700)
-    built = pathlib.Path(os.environ["FETTLE_WORKER"]).resolve().parent
-    home = str(pathlib.Path("home").resolve())
-    environment = {**os.environ, "PATH": f"{programs.resolve()}:{built}:{os.environ['PATH']}", "HOME": home,
-                   "XDG_DATA_HOME": home, "XDG_CACHE_HOME": home}  # fmt: skip
+    home = pathlib.Path(HOME.name)
+    if not (home / "python").exists():
+        (home / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        (home / "python").chmod(0o700)
+    built = pathlib.Path(WORKER).parent
+    places = dict.fromkeys(("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"), HOME.name)
+    environment = {**os.environ, **places, "PATH": f"{home}:{built}:{os.environ['PATH']}"}
     environment.pop("FETTLE_CACHE", None)
     done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, env=environment)
     if done.returncode != 0:

@@ -18,6 +18,7 @@ MODULES = {
     "fettle": "What `import fettle` has.",
     "fettle.te": "Tensor expressions: what each element of a tensor is.",
     "fettle.sketch": "Derivation of sketches, a rule at a time.",
+    "fettle.jax": "What JAX asks of its plug-in. [Fettle under JAX](../jax.md) says how it is used.",
     "fettle.onnx_backend": "The interface of `onnx.backend`.",
     "fettle.onnxruntime": "The interface of `onnxruntime`. [Coming from ONNX Runtime](../onnxruntime.md) says what differs.",
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/affine/exact.h"
 #include "analysis/touched_regions.h"
 #include "base/checks.h"
 #include "ir/annotations.h"
@@ -90,6 +91,16 @@ bool ParallelCheck::reads_what_came_before(size_t site, const Region& write, con
 
 Result<> ParallelCheck::check(const ForNode& loop) {
   if (!checks("races")) return {};
+  Result<> checked = check_by_ranges(loop);
+  if (checked) return checked;
+  const bool ordered = std::ranges::any_of(sites_, [&](const BlockSite& site) {
+    return site.depth_of(&loop) >= 0 && keeps_order(*site.block);
+  });
+  if (ordered && check_iterations_independent(func_, loop)) return {};
+  return checked;
+}
+
+Result<> ParallelCheck::check_by_ranges(const ForNode& loop) {
   const auto refuse = [&](std::string why) { return fail(ErrorCode::E210, std::move(why), "loop " + loop.var->name); };
   SmallVector<size_t, 16> under;
   for (size_t i = 0; i < sites_.size(); ++i)

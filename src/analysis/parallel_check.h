@@ -12,7 +12,8 @@ namespace fettle {
 
 /// Whether iterations of a loop may run in any order and at once. No iteration may read what another one writes, or
 /// write it, unless both write the same value. Blocks that write one buffer do so in the same places in each iteration,
-/// or in different ones in different iterations. A loop on which a reduce, scan or opaque iterator depends is refused.
+/// or in different ones in different iterations. A loop on which a reduce iterator depends is refused.
+/// One of a scan or opaque iterator must be shown to be independent by isl (affine/exact.h).
 /// For several questions about one program; `func` and `sites` must outlive it.
 class ParallelCheck {
  public:
@@ -21,6 +22,8 @@ class ParallelCheck {
   Result<> check(const ForNode& loop);
 
  private:
+  /// By the ranges that an iteration touches, and the kinds of iterators.
+  Result<> check_by_ranges(const ForNode& loop);
   struct Known {
     bool asked = false;
     std::string problem;                        // why no two instances may run at once; empty: they may …

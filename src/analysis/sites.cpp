@@ -1,5 +1,7 @@
 #include "analysis/sites.h"
 
+#include <algorithm>
+
 #include "ir/fields.h"
 
 namespace fettle {
@@ -67,6 +69,12 @@ const BlockSite* find_site(const std::vector<BlockSite>& sites, std::string_view
   for (const BlockSite& site : sites)
     if (site.block->name == name) return &site;
   return nullptr;
+}
+
+bool keeps_order(const BlockNode& block) {
+  return std::ranges::any_of(block.iters, [](const IterVar& iter) {
+    return (iter.kind == IterKind::kScan || iter.kind == IterKind::kOpaque) && !is_one(iter.extent);
+  });
 }
 
 std::string name_of(const BlockSite& site) { return "block " + site.block->name; }

@@ -32,6 +32,8 @@ namespace fettle {
 std::vector<BlockSite> block_sites(const Func& func);
 /// The site of the block named `name`, or null.
 const BlockSite* find_site(const std::vector<BlockSite>& sites, std::string_view name);
+/// Whether some iterator's instances have an order that its kind tells (a scan's, an opaque one's).
+bool keeps_order(const BlockNode& block);
 /// "block NAME", for messages.
 std::string name_of(const BlockSite& site);
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "analysis/affine/exact.h"
 #include "analysis/block_checks.h"
 #include "analysis/footprint.h"
 #include "analysis/parallel_check.h"
@@ -204,6 +205,7 @@ class Verifier {
         if ((bounds.min >= 0 || analyzer.can_prove_nonnegative(binding)) && analyzer.can_prove_nonnegative(room))
           continue;
         if (!checks("verify.bindings")) continue;
+        if (site.parent < 0 && check_bindings_inside(func_, site)) break;
         return fail(ErrorCode::E230,
                     fmt::format("iterator {} = {} may be outside [0, {})", iter.var->name, to_text(iter.binding),
                                 to_text(iter.extent)),

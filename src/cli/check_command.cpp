@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <charconv>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "cli/command.h"
@@ -36,13 +38,33 @@ std::vector<Dim> open_sizes(const Graph& graph) {
   return sizes;
 }
 
+// The number behind the last colon, which goes with it.
+std::optional<int> take_number(std::string& where) {
+  const size_t colon = where.rfind(':');
+  int number = 0;
+  if (colon == std::string::npos) return std::nullopt;
+  const char *begin = where.data() + colon + 1, *end = where.data() + where.size();
+  if (begin == end || std::from_chars(begin, end, number).ptr != end) return std::nullopt;
+  where.resize(colon);
+  return number;
+}
+
 nlohmann::json reason_json(const Diagnostic& reason) {
   const ErrorInfo& info = error_info(reason.code);
-  return {{"code", info.name},
-          {"meaning", info.meaning},
-          {"message", reason.message},
-          {"where", reason.where},
-          {"remedy", info.remedy}};
+  nlohmann::json made = {{"code", info.name},
+                         {"meaning", info.meaning},
+                         {"message", reason.message},
+                         {"where", reason.where},
+                         {"remedy", info.remedy}};
+  // "f.tc:3:12", of files that people write.
+  std::string file = reason.where;
+  if (const auto column = take_number(file))
+    if (const auto line = take_number(file)) {
+      made["file"] = file;
+      made["line"] = *line;
+      made["column"] = *column;
+    }
+  return made;
 }
 
 nlohmann::json counts_json(const std::map<std::string, int64_t>& counts) {
@@ -144,11 +166,15 @@ Result<Report> check(const Options& options) {
                  {"more_reasons", check.is_cut_short}};
   report.text = fmt::format("{}: {}, {}\n", options.model, check.is_valid() ? "valid" : "not valid",
                             compiles ? "compiles" : "does not compile");
-  report.text += fmt::format("format     IR {}{}{}\n", survey.ir_version, opsets_text(survey),
-                             survey.producer.empty() ? "" : ", by " + survey.producer);
-  report.text += fmt::format("operators  {}\n", counts_text(survey.operators));
-  report.text += fmt::format("parameters {}, {} bytes{}\n", survey.parameters, survey.parameter_bytes,
-                             survey.parameters == 0 ? "" : ": " + counts_text(survey.parameter_types));
+  // Only an ONNX file says these.
+  const bool is_onnx = survey.ir_version != 0;
+  if (is_onnx)
+    report.text += fmt::format("format     IR {}{}{}\n", survey.ir_version, opsets_text(survey),
+                               survey.producer.empty() ? "" : ", by " + survey.producer);
+  if (is_onnx) report.text += fmt::format("operators  {}\n", counts_text(survey.operators));
+  if (is_onnx)
+    report.text += fmt::format("parameters {}, {} bytes{}\n", survey.parameters, survey.parameter_bytes,
+                               survey.parameters == 0 ? "" : ": " + counts_text(survey.parameter_types));
   if (compiles) {
     add_plan(report, check);
   } else {
@@ -166,7 +192,7 @@ Command add_check_command(App& app) {
   auto options = std::make_shared<Options>();
   App* made = add_subcommand(app, "check", "Say whether a model compiles, every reason if not, and what there is in it",
                              "fettle check model.onnx --shape x=1,3,224,224", &options->json);
-  made->add_option("model", options->model, "an ONNX file")->required()->type_name("MODEL.onnx");
+  made->add_option("model", options->model, "an ONNX file, or one of comprehensions")->required()->type_name("MODEL");
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);

@@ -10,7 +10,7 @@ class CallGraph {
  public:
   explicit CallGraph(const Plan& plan) : plan_(plan) { go(plan.steps); }
 
-  std::vector<CallNode> take() { return std::move(nodes_); }
+  std::vector<GraphCall> take() { return std::move(nodes_); }
 
  private:
   void go(const std::vector<PlanStep>& steps) {
@@ -50,12 +50,12 @@ class CallGraph {
   }
 
   const Plan& plan_;
-  std::vector<CallNode> nodes_;
+  std::vector<GraphCall> nodes_;
   std::map<int, std::vector<int>> writers_;  // of each storage, so far; parts of a whole have several
 };
 
 }  // namespace
 
-std::vector<CallNode> call_graph(const Plan& plan) { return CallGraph(plan).take(); }
+std::vector<GraphCall> call_graph(const Plan& plan) { return CallGraph(plan).take(); }
 
 }  // namespace fettle

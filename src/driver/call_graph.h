@@ -8,7 +8,7 @@
 
 namespace fettle {
 
-struct CallNode {
+struct GraphCall {
   std::string name;       // as a profile has it
   std::string task;       // the hash of its workload; empty: of a host function
   std::vector<int> from;  // earlier calls whose results it reads, ascending
@@ -16,6 +16,6 @@ struct CallNode {
 
 /// In the order in which the host program mentions them, without copies of a value to itself. What an iteration leaves
 /// to the next does not count.
-std::vector<CallNode> call_graph(const Plan& plan);
+std::vector<GraphCall> call_graph(const Plan& plan);
 
 }  // namespace fettle

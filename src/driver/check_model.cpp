@@ -17,13 +17,18 @@ bool is_of_options(ErrorCode code) {
 }
 
 bool is_of_the_file(ErrorCode code) {
-  return code == ErrorCode::E602 || code == ErrorCode::E605 || code == ErrorCode::E606 || code == ErrorCode::E607;
+  using enum ErrorCode;
+  constexpr ErrorCode kOfTheFile[] = {E602, E605, E606, E607, E611, E612, E613};
+  return std::ranges::find(kOfTheFile, code) != std::end(kOfTheFile);
 }
 
-Result<PlannedModel> plan(const SurveyedModel& model, const OpenOptions& options) {
-  InputNames given;
-  for (const auto& [name, extents] : options.shapes) given.insert(name);
-  FETTLE_TRY(Graph graph, model.import(given, options.limits));
+InputNames names_of(const InputShapes& shapes) {
+  InputNames names;
+  for (const auto& [name, extents] : shapes) names.insert(name);
+  return names;
+}
+
+Result<PlannedModel> plan(Graph graph, const OpenOptions& options) {
   FETTLE_TRY_VOID(
       prepare_graph(graph, options.shapes, options.sizes, options.states, {}, options.without, options.limits));
   Plans plans(std::make_shared<const Graph>(std::move(graph)));
@@ -31,6 +36,28 @@ Result<PlannedModel> plan(const SurveyedModel& model, const OpenOptions& options
   compile.target = detect_host(options.threads);
   compile.threads = compile.target.threads;
   return plan_model(plans, compile);
+}
+
+Result<PlannedModel> plan(const SurveyedModel& model, const OpenOptions& options) {
+  FETTLE_TRY(Graph graph, model.import(names_of(options.shapes), options.limits));
+  return plan(std::move(graph), options);
+}
+
+// Of a file that is not ONNX's: there are no parts of it that could be judged without the others.
+Result<ModelCheck> check_other(const FrontendDef& frontend, const std::string& path, const OpenOptions& options) {
+  ModelCheck check;
+  if (frontend.problems) check.reasons = frontend.problems(path, options.limits);
+  if (!check.reasons.empty()) return check;
+  Result<Graph> graph = frontend.import(path, names_of(options.shapes), options.limits);
+  Result<PlannedModel> planned = graph ? plan(std::move(*graph), options) : fail(std::move(graph).error());
+  if (planned) {
+    FETTLE_TRY(check.work, work_of(*planned->graph));
+    check.planned = std::move(*planned);
+    return check;
+  }
+  if (is_of_options(planned.error().code)) return fail(std::move(planned).error());
+  check.reasons.push_back(std::move(planned).error());
+  return check;
 }
 
 // What nodes are made of has their names, and something behind it.
@@ -58,6 +85,8 @@ bool ModelCheck::is_valid() const {
 }
 
 Result<ModelCheck> check_model(const std::string& path, const OpenOptions& given) {
+  FETTLE_TRY(const FrontendDef* frontend, frontend_of(path));
+  if (frontend->name != "onnx") return check_other(*frontend, path, given);
   FETTLE_TRY(SurveyedModel model, SurveyedModel::read(path));
   OpenOptions options = given;
   ModelCheck check{.survey = model.survey()};

@@ -26,7 +26,7 @@ struct CompiledModel::State {
   int64_t weight_bytes = 0;
   std::vector<TaskInfo> tasks;
   std::string plan_text;
-  std::vector<CallNode> calls;
+  std::vector<GraphCall> calls;
 };
 
 namespace {
@@ -304,7 +304,7 @@ Result<CompiledModel> compile_known(Plans& plans, std::shared_ptr<Database> data
 }
 
 const std::vector<TaskInfo>& CompiledModel::tasks() const { return state_->tasks; }
-const std::vector<CallNode>& CompiledModel::calls() const { return state_->calls; }
+const std::vector<GraphCall>& CompiledModel::calls() const { return state_->calls; }
 const std::string& CompiledModel::plan_text() const { return state_->plan_text; }
 int64_t CompiledModel::arena_bytes() const { return state_->artefact.arena_bytes; }
 int64_t CompiledModel::constant_bytes() const {

@@ -25,7 +25,7 @@ class CompiledModel {
 
   const std::vector<TaskInfo>& tasks() const;
   const std::string& plan_text() const;
-  const std::vector<CallNode>& calls() const;  // of the host program
+  const std::vector<GraphCall>& calls() const;  // of the host program
   int64_t arena_bytes() const;
   int64_t constant_bytes() const;  // that are stored
   int64_t weight_bytes() const;    // of the model, that they are made of

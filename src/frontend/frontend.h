@@ -34,6 +34,8 @@ struct FrontendDef {
   Result<Graph> (*import)(const std::string& path, const InputNames& given, const Limits& limits);
   /// Files that it takes content from, as it names them, relative to its own folder. Null: never any.
   Result<std::vector<std::string>> (*parts)(std::span<const std::byte> bytes, const std::string& path) = nullptr;
+  /// Of files that people write: every problem of one, as `import` would say the first. Null: that one alone.
+  std::vector<Diagnostic> (*problems)(const std::string& path, const Limits& limits) = nullptr;
 };
 
 /// Every front end, from the sources in frontend/.

@@ -246,7 +246,7 @@ Result<> add_model_times(RunReport& report, const CompiledModel& compiled) {
   std::unordered_map<std::string, double> seconds;  // by call
   std::unordered_map<std::string, double> sums;     // by call, of one run
   for (const KernelTime& time : times) sums[time.name] += static_cast<double>(time.total_ns) * 1e-9 / kRuns;
-  for (const CallNode& call : compiled.calls()) report.calls.push_back({call, sums[call.name]});
+  for (const GraphCall& call : compiled.calls()) report.calls.push_back({call, sums[call.name]});
   for (const KernelTime& time : times)
     if (time.calls > 0)
       seconds[time.name] = static_cast<double>(time.total_ns) * 1e-9 / static_cast<double>(time.calls);

@@ -50,7 +50,7 @@ struct ReportedTask {
 
 /// A call of a kernel inside the model.
 struct ReportedCall {
-  CallNode call;
+  GraphCall call;
   double seconds = 0;  // all its calls in one run of the model
 };
 

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "ir/compare.h"
 #include "ir/fold.h"
+#include "ir/rewrite.h"
 #include "ir/text.h"
 #include "te/make_func.h"
 
@@ -186,6 +187,8 @@ class Builder {
         return recur(*op, buffers);
       case OpNode::Kind::kOpaque:
         return opaque(*op, buffers);
+      case OpNode::Kind::kNest:
+        return program(*op);
     }
   }
 
@@ -242,6 +245,36 @@ class Builder {
     block->reads = reads.take();
     block->writes = writes.take();
     stmts_.push_back(around(loops, block));
+  }
+
+  void program(const OpNode& op) {
+    const Stmt body = rename_bound(instantiate_.rewrite(op.statements.body));
+    stmts_.push_back(rewrite_each<BlockNode>(body, [&](const BlockNode& given) {
+      auto block = make_ref<BlockNode>(given);
+      block->name = unique(block_names_, given.name);
+      set_regions(*block);
+      return Stmt(block);
+    }));
+  }
+
+  // All that the block touches, but what a reduction reads of its own state.
+  static void set_regions(BlockNode& block) {
+    std::vector<std::pair<Buffer, std::vector<Expr>>> states;
+    if (block.init)
+      each_access(block.init, [&](const Buffer& buffer, const std::vector<Expr>& indices, bool is_write) {
+        if (is_write) states.emplace_back(buffer, indices);
+      });
+    const auto is_state = [&](const Buffer& buffer, const std::vector<Expr>& indices) {
+      return std::ranges::any_of(
+          states, [&](const auto& state) { return state.first == buffer && same_place(state.second, indices); });
+    };
+    RegionUnion reads, writes;
+    for (RegionUnion* regions : {&reads, &writes}) regions->bind(block.body);
+    each_access(block.body, [&](const Buffer& buffer, const std::vector<Expr>& indices, bool is_write) {
+      if (is_write || !is_state(buffer, indices)) (is_write ? writes : reads).add(buffer, indices);
+    });
+    block.reads = reads.take();
+    block.writes = writes.take();
   }
 
   // Fresh iterators, bound to loops of their own.

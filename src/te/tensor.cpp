@@ -217,6 +217,17 @@ std::vector<Tensor> opaque(std::vector<OutputSpec> outputs, std::vector<BlockAxi
   return outputs_of(op);
 }
 
+std::vector<Tensor> nest(std::vector<OutputSpec> outputs, const ProgramFn& program, std::string name) {
+  auto op = make_ref<OpNode>();
+  op->kind = OpNode::Kind::kNest;
+  op->name = std::move(name);
+  op->outputs = std::move(outputs);
+  for (const OutputSpec& output : op->outputs)
+    op->states.push_back(placeholder_node(output.shape, output.dtype, op->name).buffer());
+  op->statements = program(op->states);
+  return outputs_of(op);
+}
+
 Tensor scatter(std::vector<Expr> shape, const ElementFn& init, std::vector<Expr> updates, const UpdateFn& update,
                const CombineFn& combine, std::string name) {
   auto op = make_ref<OpNode>();

@@ -159,6 +159,11 @@ using StatementFn = std::function<Statements(const std::vector<Buffer>& outputs)
 std::vector<Tensor> opaque(std::vector<OutputSpec> outputs, std::vector<BlockAxis> axes, const StatementFn& body,
                            std::string name = "opaque");
 
+/// Outputs by a loop program of one's own: loops around blocks, in the order in which they run. `program` gets the
+/// outputs' buffers, and reads tensors as usual. Every output is one that it has; what blocks touch is found anew.
+using ProgramFn = std::function<Stmt(const std::vector<Buffer>& outputs)>;
+std::vector<Tensor> nest(std::vector<OutputSpec> outputs, const ProgramFn& program, std::string name = "nest");
+
 /// Elements written where data say. It begins with `init`; then, for each point of `updates` in row-major order:
 ///   out[place] = combine(out[place], value)      nothing where the place is outside of the output
 /// An axis that is an index of the place by itself is spatial: its points meet in no element. All others are a scan.
@@ -181,22 +186,22 @@ Tensor pad(const Tensor& t, const std::vector<Expr>& before, const std::vector<E
 
 /// How the tensors of one op are computed.
 struct OpNode : RefCounted {
-  enum class Kind : uint8_t { kCompute, kScan, kRecur, kOpaque };
+  enum class Kind : uint8_t { kCompute, kScan, kRecur, kOpaque, kNest };
   Kind kind = Kind::kCompute;
   std::string name;
   std::vector<OutputSpec> outputs;
   std::vector<Var> axes;   // of the outputs' dimensions; kScan: without the first
-  std::vector<Body> body;  // one; kOpaque: none
-  // kScan, kRecur, kOpaque
-  std::vector<Body> init;      // one; kOpaque: or none
+  std::vector<Body> body;  // one; kOpaque, kNest: none
+  // kScan, kRecur, kOpaque, kNest
+  std::vector<Body> init;      // one; kOpaque: or none; kNest: none
   std::vector<Buffer> states;  // stand for the outputs inside the body
   // kScan, kRecur
   Var step;  // kScan: t - 1
   // kRecur
   Expr steps;
   std::vector<std::pair<Var, Expr>> lets;  // around the body
-  // kOpaque
-  std::vector<BlockAxis> block_axes;
+  // kOpaque, kNest
+  std::vector<BlockAxis> block_axes;  // kNest: none
   Statements statements = Stmt();
 };
 

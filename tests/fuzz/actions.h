@@ -151,6 +151,7 @@ bool sample_split(Attempt& a);
 bool tile(Attempt& a);
 bool fuse(Attempt& a);
 bool merge(Attempt& a);
+bool reschedule(Attempt& a);
 bool reorder(Attempt& a);
 bool loop_partition(Attempt& a);
 bool add_unit_loop(Attempt& a);

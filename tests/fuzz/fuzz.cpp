@@ -195,12 +195,14 @@ class Worker {
   std::shared_ptr<const Target> target() const { return target_; }
 
   Program program_of(int64_t number) const {
-    return random_program(hash_combine(options_.seed, static_cast<uint64_t>(number / kCasesPerProgram)));
+    const auto make = options_.affine ? random_affine_program : random_program;
+    return make(hash_combine(options_.seed, static_cast<uint64_t>(number / kCasesPerProgram)));
   }
   Made schedule_of(const Program& program, int64_t number, const Tried& tried) const {
     const uint64_t seed = hash_combine(hash_combine(options_.seed, 77), static_cast<uint64_t>(number));
-    return random_schedule(program.func, target_, seed,
-                           2 + static_cast<int>(seed % static_cast<uint64_t>(options_.max_actions)), tried);
+    const auto make = options_.affine ? random_affine_schedule : random_schedule;
+    return make(program.func, target_, seed, 2 + static_cast<int>(seed % static_cast<uint64_t>(options_.max_actions)),
+                tried);
   }
   uint64_t data_seed(int64_t number) const {
     return hash_combine(options_.seed, static_cast<uint64_t>(number / kCasesPerProgram) + 1234567);

@@ -29,6 +29,8 @@ struct FuzzOptions {
   /// The first case; cases of one seed are numbered from zero.
   int64_t first_case = 0;
   const Backend* backend = nullptr;
+  /// Programs of random_affine_program, and schedules for them.
+  bool affine = false;
   /// Steps tried for one schedule.
   int max_actions = 14;
   /// Ends at this many findings.

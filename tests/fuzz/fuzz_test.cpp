@@ -42,6 +42,18 @@ TEST(Fuzz, SchedulesPrintedAsCComputeWhatIsInterpreted) {
   EXPECT_TRUE(report.findings.empty()) << report.to_text();
 }
 
+TEST(Fuzz, AffineProgramsInOtherOrdersComputeWhatIsInterpreted) {
+  FuzzOptions options;
+  options.seed = 1;
+  options.traces = 400;
+  options.backend = find_backend("llvm");
+  options.affine = true;
+  const FuzzReport report = fuzz(options);
+  EXPECT_EQ(report.traces, 400);
+  EXPECT_TRUE(report.findings.empty()) << report.to_text();
+  EXPECT_GT(report.primitives.at("reschedule").applied, 100) << report.to_text();
+}
+
 // NVRTC needs no device: what is printed is at least CUDA C++.
 TEST(Fuzz, SchedulesPrintedAsCudaCompile) {
   if (!has_nvrtc()) GTEST_SKIP() << "no NVRTC; FETTLE_NVRTC may name it";

@@ -1,6 +1,6 @@
-// fuzz [--seed S] [--traces N] [--backend llvm|c|…] [--case I] [--findings K] [--disable CHECK]…: what `make fuzz`
-// runs; --examine FILE shows what became of a finding, as it was printed. Exit status 0: nothing found · 1: something
-// was · 2: wrong usage.
+// fuzz [--seed S] [--traces N] [--backend llvm|c|…] [--programs all|affine] [--case I] [--findings K]
+// [--disable CHECK]…: what `make fuzz` runs; --examine FILE shows what became of a finding, as it was printed. Exit
+// status 0: nothing found · 1: something was · 2: wrong usage.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   const auto wrong = [](const std::string& what) {
     fmt::print(stderr,
                "fuzz: {}\nusage: fuzz [--seed S] [--traces N] [--backend NAME] [--case I] [--findings K] [--batch B] "
+               "[--programs all|affine] "
                "[--disable CHECK]… [--examine FILE]\n",
                what);
     return 2;
@@ -45,6 +46,8 @@ int main(int argc, char** argv) {
       std::ifstream file{std::string(value)};
       if (!file) return wrong(fmt::format("there is no file {}", value));
       examined.emplace(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    } else if (name == "--programs" && (value == "all" || value == "affine")) {
+      options.affine = value == "affine";
     } else if (name == "--disable") {
       options.disabled_checks.emplace_back(value);
     } else if (!is_number) {

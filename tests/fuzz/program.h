@@ -22,6 +22,10 @@ struct Program {
 /// exactly; so sums may be reassociated and products contracted. (The sign of a zero may change, and is not compared.)
 Program random_program(uint64_t seed);
 
+/// Nests whose loops' bounds depend on loops around them, of blocks that read and overwrite what earlier iterations
+/// wrote: up to three loops deep, with blocks at every depth.
+Program random_affine_program(uint64_t seed);
+
 /// The least and the greatest value of input elements; i64 inputs are indices, and a little larger.
 inline constexpr int kSmallest = -3, kLargest = 3;
 

@@ -13,6 +13,7 @@ struct Sabotage {
   std::vector<std::string> also;  // others that refuse the same programs
   uint64_t seed;
   int64_t first_case = 0;  // where it takes long to get there
+  bool affine = false;     // FuzzOptions::affine
 };
 
 void PrintTo(const Sabotage& sabotage, std::ostream* out) { *out << "seed " << sabotage.seed; }
@@ -26,6 +27,7 @@ TEST_P(Sabotaged, IsNoticed) {
   options.traces = options.first_case > 0 ? 50 : 3000;  // as a rule a few hundred are enough
   options.backend = find_backend("llvm");
   options.shrink = false;
+  options.affine = GetParam().affine;
   options.disabled_checks = GetParam().also;
   options.disabled_checks.push_back(GetParam().check);
   const FuzzReport report = fuzz(options);
@@ -60,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
         Sabotage{"decompose_reduction.reads", {}, 3, 5120}, Sabotage{"cache_inplace.reads", {}, 3, 52648},
         Sabotage{"cache_read.overwritten", {}, 3, 46008}, Sabotage{"cache_inplace.once", {}, 3, 24632},
         Sabotage{"blockize.once", {"reorder.ordered"}, 3, 64096}, Sabotage{"complete.readers", {}, 3, 880},
-        Sabotage{"must_stay_below", {}, 3, 200}),
+        Sabotage{"must_stay_below", {}, 3, 200}, Sabotage{"reschedule.order", {}, 1, 0, true}),
     [](const auto& info) {
       std::string name = info.param.check;
       for (char& c : name)

@@ -20,6 +20,7 @@ constexpr Entry kEntries[] = {
     {"fuse", 6, actions::fuse},
     {"merge", 4, actions::merge},
     {"reorder", 8, actions::reorder},
+    {"reschedule", 0, actions::reschedule},  // at the end, and of affine programs
     {"loop_partition", 4, actions::loop_partition},
     {"add_unit_loop", 2, actions::add_unit_loop},
     {"reorder_block_iter_var", 2, actions::reorder_block_iter_var},
@@ -143,6 +144,29 @@ Made random_schedule(const Func& func, const std::shared_ptr<const Target>& targ
   if (seed % 8 == 5) {  // not among the entries: what else is done with a seed stays as it was
     Attempt attempt(current, r, tried);
     if (actions::repeated_sum(attempt)) keep(attempt);
+  }
+  if (seed % 8 == 2) {  // as above
+    Attempt attempt(current, r, tried);
+    if (actions::reschedule(attempt)) keep(attempt);
+  }
+  for (const auto& step : made.schedule.trace().steps) made.applied += !step->def->queries;
+  return made;
+}
+
+Made random_affine_schedule(const Func& func, const std::shared_ptr<const Target>& target, uint64_t seed, int actions,
+                            const Tried& tried) {
+  RandomStream r{seed, 0x61666669};
+  Schedule current(func, seed);
+  current.set_target(target);
+  Made made{current, 0};
+  const std::vector<Action> shapes = {actions::reschedule, actions::reorder, actions::split, actions::loop_partition};
+  const std::vector<Action> kinds = {actions::parallel, actions::vectorize, actions::unroll, actions::fuse};
+  for (int i = 0; i < actions; ++i) {
+    Attempt attempt(current, r, tried);
+    const bool first = i < 4;
+    if (!(first ? actions::reschedule : attempt.one_of(attempt.chance(50) ? shapes : kinds))(attempt)) continue;
+    current = std::move(attempt.s);
+    if (verify(current.func(), *target)) made.schedule = current;
   }
   for (const auto& step : made.schedule.trace().steps) made.applied += !step->def->queries;
   return made;

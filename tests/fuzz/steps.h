@@ -23,6 +23,10 @@ struct Made {
 Made random_schedule(const Func& func, const std::shared_ptr<const Target>& target, uint64_t seed, int actions,
                      const Tried& tried);
 
+/// As random_schedule, of a program of random_affine_program: first other orders of its iterations.
+Made random_affine_schedule(const Func& func, const std::shared_ptr<const Target>& target, uint64_t seed, int actions,
+                            const Tried& tried);
+
 /// The names of the primitives that there is a generator for.
 std::vector<std::string_view> generated_primitives();
 

@@ -78,6 +78,9 @@ class Programs(unittest.TestCase):
     def test_sort_and_top_k(self):
         check(lambda x: (jnp.sort(x), jnp.argsort(x), lax.top_k(x, 3)), floats(4, 9))
 
+    def test_approximate_top_k(self):
+        check(lambda x: (lax.approx_max_k(x, 3), lax.approx_min_k(x, 2, reduction_dimension=0)), floats(6, 9))
+
     def test_indexing(self):
         check(lambda x, i: (x[i], x.at[i].add(1.0), x[1:3, ::2], lax.dynamic_slice(x, (i[0], 0), (2, 3))), floats(6, 5),
               np.array([4, 0, 2]))  # fmt: skip

@@ -1,8 +1,14 @@
 #!/usr/bin/env python3
 """Torch's own samples of its operators, in f32, compiled and beside eager mode.
 
-operators.py [--names a,b] [--samples 3] [--part 1/4] [--write FILE] prints "name: passed | refused: reason | not traced: why | WRONG: how" for each
-operator of the list: all of op_db that take f32, whose samples are tensors, and that draw no random numbers."""
+operators.py [--names a,b] [--samples 3] [--part 1/4] [--write FILE] prints what becomes of each operator of the list: all of op_db that
+take f32, whose samples are tensors, and that draw no random numbers.
+
+passed:         all of the sample's graph is compiled
+by torch: why   torch runs an operator inside of the graph, or all of it; the results are right
+refused: why    a call fails
+not traced: why torch itself makes no graph of it
+WRONG: how      results differ from those of eager mode"""
 
 import argparse
 import logging
@@ -74,38 +80,55 @@ def _torchs_own(function, sample):
     return None
 
 
+def _differs(function, sample, wanted, strict):
+    """How the results of the compiled function differ; None where they do not."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    compiled = torch.compile(function, backend="fettle", fullgraph=True, options={"strict": strict}, dynamic=False)
+    return _close(compiled(sample.input, *sample.args, **sample.kwargs), wanted)
+
+
 def judged(info, samples):
-    wrong = refused = None
+    found = {}  # verdict → the first reason
     count = 0
     # Torch says which samples may be asked: those that go through one graph.
     for sample in info.sample_inputs("cpu", torch.float32):
         if count == samples:
             break
-        torch._dynamo.reset()
         torch.manual_seed(0)
 
         def function(*args, **kwargs):
             return info.op(*args, **kwargs)
 
-        args = (sample.input, *sample.args)
         with torch.no_grad():
             try:
-                wanted = function(*args, **sample.kwargs)
+                wanted = function(sample.input, *sample.args, **sample.kwargs)
             except Exception:
                 continue  # not on this machine
             count += 1
-            try:
-                compiled = torch.compile(function, backend="fettle", fullgraph=True, options={"strict": True}, dynamic=False)
-                how = _close(compiled(*args, **sample.kwargs), wanted)
-                if how:
-                    wrong = wrong or how
-            except Exception as error:
-                refused = refused or _reason(error) or _torchs_own(function, sample) or _said(error)
-    if wrong:
-        return f"WRONG: {wrong}"
-    if refused:
-        return f"refused: {refused}" if "torch makes no graph" not in refused else f"not traced: {refused}"
+            verdict, why = _verdict(function, sample, wanted)
+            found.setdefault(verdict, why)
+    for verdict in ("WRONG", "not traced", "refused", "by torch"):
+        if verdict in found:
+            return f"{verdict}: {found[verdict]}"
     return "passed" if count else "no samples"
+
+
+def _verdict(function, sample, wanted):
+    reason = None
+    for strict in (True, False):
+        try:
+            how = _differs(function, sample, wanted, strict)
+        except Exception as error:
+            if strict and _reason(error):
+                reason = _reason(error)
+                continue
+            own = _torchs_own(function, sample)
+            return ("not traced", own) if own else ("refused", reason or _said(error))
+        if how:
+            return "WRONG", how
+        return ("by torch", reason) if reason else ("passed", None)
+    raise AssertionError("one of both returns")
 
 
 def main():
@@ -128,8 +151,8 @@ def main():
         with open(options.write, "w") as file:
             file.write("\n".join(lines) + "\n")
     traced = [line for line in lines if ": not traced: " not in line]
-    print(f"{sum(line.endswith(': passed') for line in lines)} of {len(traced)} passed, "
-          f"{sum(': WRONG' in line for line in lines)} wrong", file=sys.stderr)  # fmt: skip
+    counts = [f"{sum(f': {verdict}' in line for line in lines)} {verdict}" for verdict in ("passed", "by torch", "refused", "WRONG")]
+    print(f"of {len(traced)}: {', '.join(counts)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -141,6 +141,31 @@ class Backend(unittest.TestCase):
                     call(table, torch.tensor([1, place]))
         self.same(lambda t, i: t[i] + 1, table, torch.tensor([-10, -1]))
 
+    def test_no_indices_are_no_error(self):
+        self.same(lambda t, i: t[i] + 1, torch.randn(10, 4), torch.zeros(0, dtype=torch.int64))
+
+    def test_views_of_inputs_and_of_results_are_views(self):
+        def function(x):
+            y = x + 1
+            return x[x.shape[0] // 2 :], x.T, y, y[1:, ::2], x.chunk(2)[1]
+
+        for dynamic in (False, True):
+            for rows in (6, 8):
+                x = torch.randn(rows, 4)
+                got = self.same(function, x, dynamic=dynamic)
+                self.assertEqual([t.storage_offset() for t in got], [t.storage_offset() for t in function(x)])
+                self.assertEqual(got[0].data_ptr(), x[rows // 2 :].data_ptr())
+                self.assertEqual([t.stride() for t in got], [t.stride() for t in function(x)])
+
+    def test_sizes_that_data_tell(self):
+        def function(x, n):
+            return torch.nonzero(x), x[0].narrow(0, n, 2) * 2, torch.cummax(x, 1), torch.nonzero_static(x > 0, size=9)
+
+        x = torch.tensor([[1.0, 0, -2, 3], [0, 0, 5, 5]])
+        with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
+            for start in (0, 2):
+                self.same(function, x, torch.tensor(start), fullgraph=True)
+
     def test_whole_numbers_are_not_divided_by_zero(self):
         call = compiled(lambda x, y: (x // y, x % y))
         close(self, call(torch.tensor([5, -7]), torch.tensor([2, 2])), (torch.tensor([2, -4]), torch.tensor([1, 1])))

@@ -54,12 +54,12 @@ def initialize():
 
     if "fettle" in xla_bridge._backend_factories:
         return
-    from . import bytecode, callbacks, host_calls, linear_algebra
+    from . import bytecode, callbacks, host_calls, linear_algebra, lowerings
 
     path = library_path()
     bytecode.connect(path)
     host_calls.connect(path)
-    linear_algebra.register_lowerings()
-    callbacks.register_lowerings()
     _join()
     xla_bridge.register_plugin("fettle", priority=_PRIORITY, library_path=str(path), options=_options)
+    for module in (lowerings, linear_algebra, callbacks):  # of a platform that JAX knows by now
+        module.register_lowerings()

@@ -6,7 +6,17 @@ import functools
 import torch
 from torch._dynamo.backends.common import aot_autograd
 
-from . import operators_elementwise, operators_index, operators_linear, operators_reduce, operators_shape  # noqa: F401
+from . import (  # noqa: F401
+    operators_complex,
+    operators_data,
+    operators_elementwise,
+    operators_index,
+    operators_linear,
+    operators_pool,
+    operators_reduce,
+    operators_shape,
+    operators_special,
+)
 from .compiled import compiled, statistics
 from .fx import Unsupported, known
 

@@ -4,6 +4,7 @@ import logging
 import re
 import threading
 
+import numpy
 import torch
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
@@ -11,7 +12,7 @@ from torch.utils._sympy.printers import PythonPrinter
 
 import fettle
 
-from .fx import DTYPES, Unsupported, Walk, expression, is_number, tensor_of
+from .fx import DTYPES, PARTS, Unsupported, Walk, expression, is_number, tensor_of
 
 log = logging.getLogger("fettle.torch")
 _MOST_CONSTANT_SETS = 2  # of weights that change: then they become inputs
@@ -71,6 +72,13 @@ class _Size:
         for symbol in sorted(expr.free_symbols, key=lambda s: -len(str(s))):
             text = _replaced(text, str(symbol), self._sources[symbol])
         return text
+
+
+    def tells(self, fakes):
+        """Whether arguments tell all extents of these tensors."""
+        symbols = {symbol for fake in fakes for extent in fake.shape if isinstance(extent, torch.SymInt)
+                   for symbol in expression(extent).free_symbols}  # fmt: skip
+        return symbols <= self._sources.keys()
 
 
 def _replaced(text, name, source):
@@ -142,6 +150,35 @@ def _as_list(results):
     return list(results) if isinstance(results, (tuple, list)) else [results]
 
 
+def _taken(given):
+    """What the model takes of an argument of the FX graph."""
+    if given.is_number:
+        return f"torch.tensor([a[{given.index}]])"
+    taken = f"a[{given.index}].detach()"
+    if given.fake.is_neg():
+        taken += ".resolve_neg()"
+    if given.fake.is_complex():
+        taken = f"torch.view_as_real({taken}.resolve_conj())"
+    return taken + _as_array(given.fake)
+
+
+def _as_array(fake):
+    """Numpy's view of the same memory: the model takes it in less time than torch's tensor."""
+    return "" if fake.dtype == torch.bfloat16 else ".numpy()"
+
+
+def _view(size, fake, kind, index, base, results):
+    """Of an argument, or of a result. Where that begins in its memory is known when it is there."""
+    tensor = f"a[{index}]" if kind == "a" else results[index]
+    extents, strides = ([size.source(value) for value in values] for values in (fake.shape, fake.stride()))
+    offset = size.source(fake.storage_offset() - base.storage_offset())
+    return f"view_of({tensor}, [{', '.join(extents)}], [{', '.join(strides)}], {offset})"
+
+
+def _view_of(tensor, extents, strides, offset):
+    return tensor.as_strided(extents, strides, tensor.storage_offset() + offset)
+
+
 class _Call:
     """A compiled model, and how torch's tensors go in and out."""
 
@@ -157,30 +194,35 @@ class _Call:
             self._check(fakes, walk.orders)
             statistics.compiles()
         # Arguments → what the model takes, memory for what it makes, and the results, as one function.
-        scope = {"torch": torch, "model": self._model, "tensor_of": tensor_of}
-        taken = ", ".join(f"torch.tensor([a[{t.index}]])" if t.is_number else f"a[{t.index}].detach()" for t in walk.inputs)
+        scope = {"torch": torch, "empty": numpy.empty, "model": self._model, "tensor_of": tensor_of, "view_of": _view_of}
+        taken = ", ".join(map(_taken, walk.inputs))
         lines, names = ["def call(a):"], [f"y{i}" for i in range(len(fakes))]
         scope["errors"], outs = walk.errors, names + ["check"] * bool(walk.errors)
-        if fakes and any(t.is_number for t in walk.inputs):
-            # Sizes that are given as numbers are known when the model runs, and so is the memory.
+        if fakes and (any(t.is_number for t in walk.inputs) or not size.tells(fakes)):
+            # Sizes that are given as numbers, or that data tell, are known when the model runs, and so is the memory.
             lines.append(f"  {', '.join(outs)}{',' if len(outs) > 1 else ''} = model({taken})")
             lines += [f"  {name} = tensor_of({name})" for name in names]
         elif fakes:
             for i, (fake, order) in enumerate(zip(fakes, walk.orders)):
                 extents = [size.source(fake.shape[axis]) for axis in order or range(fake.dim())]
-                scope[f"dtype{i}"] = fake.dtype
+                extents += ["2"] * fake.is_complex()
+                scope[f"dtype{i}"] = PARTS.get(fake.dtype, fake.dtype)
                 lines.append(f"  y{i} = torch.empty([{', '.join(extents)}], dtype=dtype{i})")
-            lines += ["  check = torch.empty((), dtype=torch.int32)"] * bool(walk.errors)
-            lines.append(f"  model({taken}{', ' if taken else ''}out=({', '.join(outs)},))")
+            lines += ["  check = empty((), 'int32')"] * bool(walk.errors)
+            written = [name + _as_array(fake) for name, fake in zip(names, fakes)] + outs[len(names) :]
+            lines.append(f"  model({taken}{', ' if taken else ''}out=({', '.join(written)},))")
         if fakes and walk.errors:
             lines += ["  number = check.item()", "  if number: raise errors[number - 1]()"]
         backs = [order and [order.index(axis) for axis in range(len(order))] for order in walk.orders]
-        made = [f"{name}.permute({back})" if back else name for name, back in zip(names, backs)]
-        results = iter(made)
+        made = [f"torch.view_as_complex({name})" if fake.is_complex() else name for name, fake in zip(names, fakes)]
+        made = [f"{name}.permute({back})" if back else name for name, back in zip(made, backs)]
+        results = dict(zip(walk.outputs, made))
         parts = []
         for i, result in enumerate(walk.results):
-            if isinstance(result, torch.Tensor):
-                parts.append(next(results))
+            if i in walk.views:
+                parts.append(_view(size, result, *walk.views[i], results))
+            elif isinstance(result, torch.Tensor):
+                parts.append(results[i])
             elif isinstance(result, torch.SymInt):
                 parts.append(size.source(result))
             elif result is None or is_number(result) and not isinstance(result, (torch.SymFloat, torch.SymBool)):
@@ -195,9 +237,10 @@ class _Call:
         """What was compiled has the types and extents that torch expects: else a translation is wrong."""
         for (name, dtype, shape), fake, order in zip(self._model.outputs, fakes, orders):
             expected = [fake.shape[axis] for axis in order] if order else list(fake.shape)
+            expected += [2] * fake.is_complex()
             matches = len(shape) == len(expected) and all(
                 not isinstance(e, int) or not isinstance(s, int) or e == s for e, s in zip(shape, expected))  # fmt: skip
-            if str(dtype) != DTYPES[fake.dtype] or not matches:
+            if str(dtype) != DTYPES[PARTS.get(fake.dtype, fake.dtype)] or not matches:
                 raise Unsupported(f"result {name} came out as {dtype}{shape}, and torch expects {fake.dtype}{expected}")
 
     def __call__(self, args):
@@ -217,6 +260,8 @@ def compiled(module, frozen, options):
     try:
         refused = Walk(module, {}).refused
     except Unsupported as reason:
+        if options.strict:
+            raise
         refused = None
         statistics.refuses(f"a graph in eager mode: {reason}")
     if refused == {}:

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy
 import sympy
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils._sympy import functions as symbolic
@@ -36,14 +37,18 @@ DTYPES = {
     torch.bool: "bool",
 }
 
+# Complex ones, and the type of their parts.
+PARTS = {torch.complex64: torch.float32, torch.complex128: torch.float64, torch.complex32: torch.float16}
+
 _operators = {}  # OpOverload → its function, and the arguments that this takes
+_complex_operators = {}  # the same, where an operand or a result is complex
 
 
 class Unsupported(Exception):
     """The reason why an operator is left to torch."""
 
 
-def translates(*names):
+def translates(*names, table=_operators):
     """The function below stands for these operators: "add.Tensor" of aten, or "prims::erfc.default"."""
 
     def register(function):
@@ -53,14 +58,22 @@ def translates(*names):
             overloads = getattr(getattr(torch.ops, space or "aten"), packet, None)
             found = getattr(overloads, overload or "default", None) if overloads is not None else None
             if found is not None:  # torch of another version may lack it
-                _operators[found] = (function, inspect.signature(function))
+                table[found] = (function, inspect.signature(function))
         return function
 
     return register
 
 
+def translates_complex(*names):
+    return translates(*names, table=_complex_operators)
+
+
+def translation(overload):
+    return _operators[overload][0]
+
+
 def known():
-    return set(_operators)
+    return set(_operators) | set(_complex_operators)
 
 
 class Tensor:
@@ -74,6 +87,25 @@ class Tensor:
     dtype = property(lambda self: self.fake.dtype)
     shape = property(lambda self: tuple(self.fake.shape))
     rank = property(lambda self: self.fake.dim())
+
+
+class Complex(Tensor):
+    """A tensor of complex numbers: their real and imaginary parts are values of their own."""
+
+    __slots__ = ("imaginary", "real")
+
+    def __init__(self, real, imaginary, fake):
+        self.real, self.imaginary, self.fake = real, imaginary, fake
+
+    @property
+    def value(self):
+        raise Unsupported("complex numbers")
+
+
+def is_complex(value):
+    if isinstance(value, (list, tuple)):
+        return any(map(is_complex, value))
+    return isinstance(value, (Complex, complex)) or (isinstance(value, torch.Tensor) and value.is_complex())
 
 
 def numpy_dtype(dtype):
@@ -190,7 +222,23 @@ class Builder:
             return g.Div(self._dim(parts[0]), self._dim(parts[1]))
         if isinstance(expr, (symbolic.Mod, symbolic.PythonMod)):
             return g.Mod(self._dim(parts[0]), self._dim(parts[1]))
+        if isinstance(expr, sympy.Piecewise):
+            made = None
+            for value, condition in reversed(parts):
+                made = self._dim(value) if made is None else g.Where(self._truth(condition), self._dim(value), made)
+            return made
         raise Unsupported(f"the size {expr}")
+
+    def _truth(self, condition):
+        """Of sizes."""
+        if isinstance(condition, (sympy.And, sympy.Or)):
+            join = self.graph.And if isinstance(condition, sympy.And) else self.graph.Or
+            return functools.reduce(join, map(self._truth, condition.args))
+        for kind, name in ((sympy.Eq, "Equal"), (sympy.Lt, "Less"), (sympy.Le, "LessOrEqual"), (sympy.Gt, "Greater"),
+                           (sympy.Ge, "GreaterOrEqual")):  # fmt: skip
+            if isinstance(condition, kind):
+                return self.graph.node(name, [self._dim(side) for side in condition.args])
+        raise Unsupported(f"the condition {condition}")
 
     def _folded(self, make, parts):
         total = self._dim(parts[0])
@@ -236,7 +284,8 @@ class Builder:
     def check(self, wrong, error):
         """Has a call raise what `error` makes where any of these truths holds."""
         flat = self.graph.Reshape(self.graph.Cast(wrong, to="int32"), self.integers([-1]))
-        self.checks.append((self.graph.ReduceMax(flat, self.integers([0]), keepdims=0), error))
+        any_wrong = self.graph.ReduceMax(flat, self.integers([0]), keepdims=0)  # the least integer where there are no elements
+        self.checks.append((self.graph.Max(any_wrong, self.constant(0, torch.int32)), error))
 
     def indices(self, index, extent, negative=False):
         """As int64; a call whose indices lie outside raises, as in eager mode. negative: counted from the end, too."""
@@ -247,6 +296,9 @@ class Builder:
         self.check(g.Or(g.Less(value, begin), g.GreaterOrEqual(value, end)), functools.partial(IndexError, text))
         return value
 
+    def parts_of_pairs(self, value, axis):
+        return [self.graph.Gather(value, self.constant(i, torch.int64), axis=axis) for i in (0, 1)]
+
     def zeros(self, shape, dtype, fill=0):
         return self.graph.Expand(self.constant(fill, dtype), self.dims(shape))
 
@@ -256,10 +308,11 @@ class Builder:
 
 
 class Input:
-    """An input of the compiled model: the FX graph's of this number; a number itself where `is_number`."""
+    """An input of the compiled model: the FX graph's of this number, and what torch says of it; a number itself without a fake."""
 
-    def __init__(self, index, is_number):
-        self.index, self.is_number = index, is_number
+    def __init__(self, index, fake=None):
+        self.index, self.fake = index, fake
+        self.is_number = fake is None
 
 
 class Walk:
@@ -274,6 +327,7 @@ class Walk:
         self.inputs, self.outputs = [], []  # of the model: Input; indices into `results`
         self.results = []  # of the FX graph: fakes, and what is none
         self.orders = []  # of each output's axes in memory, or None: as they are
+        self.views = {}  # index into `results` → "a" and the index of an input, or "y" and that of a result: what it is a view of, and its fake
         self.sizes = {}  # names of open sizes → options of fettle.compile
         self.refused = {}
         self._stand_ins = 0
@@ -303,10 +357,14 @@ class Walk:
             return
         self._values[node] = self._input(f"x{index}", fake)
         if self._values[node]:
-            self.inputs.append(Input(index, False))
+            self.inputs.append(Input(index, fake))
 
     def _constant(self, tensor, fake):
         self._check(fake)
+        if tensor.is_complex():
+            with unset_fake_temporarily():
+                parts = torch.view_as_real(tensor.detach().resolve_conj()).unbind(-1)
+            return Complex(*(self.graph.constant(array_of(part)) for part in parts), fake)
         return Tensor(self.graph.constant(array_of(tensor)), fake)
 
     def _check(self, fake):
@@ -314,7 +372,7 @@ class Walk:
             raise Unsupported(f"a tensor whose layout is {fake.layout}")
         if fake.device.type != "cpu":
             raise Unsupported(f"a tensor on {fake.device}")
-        numpy_dtype(fake.dtype)
+        numpy_dtype(PARTS.get(fake.dtype, fake.dtype))
 
     def _input(self, name, fake):
         """None where no model can take it: what needs it is refused."""
@@ -330,11 +388,10 @@ class Walk:
             expr = extent.node.expr
             shape.append(str(expr) if expr.is_Symbol else f"{name}_{axis}")
             self._open(shape[-1], extent)
-        value = self.graph.input(name, DTYPES[fake.dtype], shape)
-        for axis, extent in enumerate(fake.shape):
-            if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
-                self.builder.size_in(extent.node.expr, value, axis)
-        return Tensor(value, fake)
+        pair = [2] if fake.is_complex() else []
+        value = self.graph.input(name, DTYPES[PARTS.get(fake.dtype, fake.dtype)], shape + pair)
+        self._tells_sizes(value, fake)
+        return Complex(*self.builder.parts_of_pairs(value, fake.dim()), fake) if pair else Tensor(value, fake)
 
     def _open(self, name, extent):
         """Kernels are made for the size that was seen."""
@@ -352,7 +409,7 @@ class Walk:
             if self.builder.has_size(symbol) or not self._is_needed(symbol):
                 continue
             self.builder.size_in(symbol, self.graph.input(f"n{index}", "int64", [1]), None)
-            self.inputs.append(Input(index, True))
+            self.inputs.append(Input(index))
 
     def _is_needed(self, symbol):
         return any(symbol in extents for extents in map(_symbols, self.module.graph.nodes))
@@ -392,16 +449,21 @@ class Walk:
             if value is None:
                 raise Unsupported("a result that was left out")
             return value
+        if node.target is torch.ops.aten._local_scalar_dense.default and isinstance(fake, torch.SymInt):
+            self._number_of_data(self._argument(node.args[0]), fake)
         if is_number(fake):
             return fake  # what sizes make; its expression says how
-        if node.target not in _operators:
+        if node.target not in _operators and node.target not in _complex_operators:
             raise Unsupported("not known to Fettle")
-        function, signature = _operators[node.target]
         for part in fake if isinstance(fake, (list, tuple)) else [fake]:
             if isinstance(part, torch.Tensor):
                 self._check(part)
         args = torch.fx.map_arg(node.args, self._argument)
         kwargs = torch.fx.map_arg(node.kwargs, self._argument)
+        table = _complex_operators if is_complex([fake, args, list(kwargs.values())]) else _operators
+        if node.target not in table:
+            raise Unsupported("complex numbers" if table is _complex_operators else "not known to Fettle")
+        function, signature = table[node.target]
         self.builder.out, self.builder.node = fake, node
         try:
             signature.bind(self.builder, *args, **kwargs)
@@ -413,15 +475,31 @@ class Walk:
             return [self._wrapped(value, part) for value, part in zip(made, fake)]
         return self._wrapped(made, fake)
 
+    def _number_of_data(self, x, number):
+        """A whole number that an element tells."""
+        if x.dtype.is_floating_point or not number.node.expr.is_Symbol:
+            raise Unsupported("a number that data tell")
+        self.builder.size_in(number.node.expr, self.builder.reshape(self.builder.as_type(x, torch.int64), [1]), None)
+
+    def _tells_sizes(self, value, fake):
+        """A tensor tells the sizes that it is the first to have."""
+        for axis, extent in enumerate(fake.shape):
+            if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
+                self.builder.size_in(extent.node.expr, value, axis)
+
     def _argument(self, node):
         value = self._values[node]
         if value is None:
             raise Unsupported(f"its operand {node.name} is none that models take")
         return value
 
-    @staticmethod
-    def _wrapped(value, fake):
-        return None if value is None else Tensor(value, fake)
+    def _wrapped(self, value, fake):
+        if isinstance(value, tuple):
+            return Complex(*value, fake)
+        if value is None:
+            return None
+        self._tells_sizes(value, fake)
+        return Tensor(value, fake)
 
     # --- outputs
 
@@ -435,17 +513,59 @@ class Walk:
 
     def _finish(self, node):
         results = node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]
-        for result in results:
-            value = self._values.get(result) if isinstance(result, torch.fx.Node) else result
-            if not isinstance(value, Tensor):
-                self.results.append(value)
+        values = [self._values.get(result) if isinstance(result, torch.fx.Node) else result for result in results]
+        self._find_views(values)
+        for index, value in enumerate(values):
+            if not isinstance(value, Tensor) or index in self.views:
+                self.results.append(value.fake if isinstance(value, Tensor) else value)
                 continue
             order = _memory_order(value.fake)
-            made = value.value if order is None else self.graph.Transpose(value.value, perm=order)
-            self.graph.output(f"y{len(self.results)}", self.graph.Identity(made))
-            self.outputs.append(len(self.results))
+            parts = [value.real, value.imaginary] if isinstance(value, Complex) else [value.value]
+            parts = [part if order is None else self.graph.Transpose(part, perm=order) for part in parts]
+            if len(parts) == 2:  # pairs
+                parts = [self.graph.Unsqueeze(part, self.builder.integers([value.rank])) for part in parts]
+                made = self.graph.Concat(*parts, axis=value.rank)
+            else:
+                made = self.graph.Identity(*parts)
+            self.graph.output(f"y{index}", made)
+            self.outputs.append(index)
             self.orders.append(order)
             self.results.append(value.fake)
+
+
+    def _find_views(self, values):
+        """Torch tells by sizes, strides and places in memory which elements a view of an input or of another result has."""
+        memories = {}
+        for index, node in enumerate(self.module.graph.find_nodes(op="placeholder")):
+            if isinstance(node.meta.get("val"), torch.Tensor):
+                memories.setdefault(_memory(node.meta["val"]), ("a", index, node.meta["val"]))
+        outputs = [(index, value.fake) for index, value in enumerate(values) if isinstance(value, Tensor)]
+        for index, fake in outputs:  # what is all of its memory may have views
+            if _is_whole(fake):
+                memories.setdefault(_memory(fake), ("y", index, fake))
+        for index, fake in outputs:
+            kind, of, base = memories.get(_memory(fake), ("y", index, fake))
+            if (kind, of) == ("y", index):
+                continue
+            if (fake.dtype, fake.is_conj(), fake.is_neg()) != (base.dtype, base.is_conj(), base.is_neg()):
+                if _is_open(fake):
+                    raise Unsupported("a view of open sizes, of a tensor of another type, as a result")
+                continue  # torch makes such views itself
+            self.views[index] = (kind, of, base)
+
+
+def _memory(fake):
+    return StorageWeakRef(fake.untyped_storage())
+
+
+def _is_open(fake):
+    return any(isinstance(value, torch.SymInt) for value in (*fake.shape, *fake.stride(), fake.storage_offset()))
+
+
+def _is_whole(fake):
+    """Whether no element of the memory is left out, and none is there twice."""
+    offset = fake.storage_offset()
+    return isinstance(offset, int) and offset == 0 and dense_order(fake.shape, fake.stride()) is not None
 
 
 def _name(node):

@@ -36,6 +36,7 @@ for _name, _operator in {
 }.items():
     _unary(_name, _operator)
 _unary("neg", "Neg", Kind.DEFAULT)
+_unary("_neg_view", "Neg", Kind.DEFAULT)
 
 
 @translates("abs", "prims::abs.default")

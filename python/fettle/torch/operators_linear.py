@@ -1,4 +1,4 @@
-"""Products, convolutions, pooling, normalisation, attention, and images that are resized."""
+"""Products, convolutions, normalisation, and attention."""
 
 import math
 
@@ -7,11 +7,6 @@ import torch
 
 from .fx import DTYPES, Unsupported, translates
 from .operators_reduce import reduced
-
-
-def _only_floats(x):
-    if not x.dtype.is_floating_point:
-        raise Unsupported(f"elements of {x.dtype}")
 
 
 # --- products
@@ -42,16 +37,31 @@ def cdist(b, x, y, p, compute_mode):
     """Distances of all rows to all others."""
     del compute_mode
     g = b.graph
-    away = g.Abs(g.Sub(g.Unsqueeze(x.value, b.integers([x.rank - 1])), g.Unsqueeze(y.value, b.integers([y.rank - 2]))))
-    last = b.integers([b.out.dim()])
+    away = g.Sub(g.Unsqueeze(x.value, b.integers([x.rank - 1])), g.Unsqueeze(y.value, b.integers([y.rank - 2])))
+    return distance(b, away, p, b.out.dim(), x.dtype)
+
+
+def distance(b, away, p, axis, dtype):
+    """The norm of differences along an axis."""
+    g, last = b.graph, b.integers([axis])
+    away = g.Abs(away)
     if p == math.inf:
         return g.ReduceMax(away, last, keepdims=0)
     if p == 0:
-        return g.ReduceSum(g.Cast(g.Greater(away, b.constant(0, x.dtype)), to=DTYPES[x.dtype]), last, keepdims=0)
+        return g.ReduceSum(g.Cast(g.Greater(away, b.constant(0, dtype)), to=DTYPES[dtype]), last, keepdims=0)
     if p in (1, 2):
         return g.node("ReduceL1" if p == 1 else "ReduceL2", [away, last], keepdims=0)
-    powers = g.ReduceSum(g.Pow(away, b.constant(p, x.dtype)), last, keepdims=0)
-    return g.Pow(powers, b.constant(1 / p, x.dtype))
+    powers = g.ReduceSum(g.Pow(away, b.constant(p, dtype)), last, keepdims=0)
+    return g.Pow(powers, b.constant(1 / p, dtype))
+
+
+def along(b, value, axis, rank, table, dtype):
+    """A product with a table [extent, results] along an axis."""
+    g = b.graph
+    swap = list(range(rank))
+    swap[axis], swap[-1] = swap[-1], swap[axis]
+    value = g.MatMul(b.transpose(value, swap), g.Cast(g.constant(table), to=DTYPES[dtype]))
+    return b.transpose(value, swap)
 
 
 @translates("dot", "mv", "vdot")
@@ -59,10 +69,24 @@ def dot(b, x, y):
     return b.graph.MatMul(x.value, y.value)
 
 
+@translates("_trilinear")
+def trilinear(b, x, y, z, expand_x, expand_y, expand_z, summed, unroll_dim=1):
+    """A product of three, each without some axes, summed along others."""
+    del unroll_dim
+    rank = x.rank + len(expand_x)
+    letters = [chr(ord("a") + axis) for axis in range(rank)]
+
+    def of(missing):
+        return "".join(letter for axis, letter in enumerate(letters) if axis not in missing)
+
+    equation = f"{of(expand_x)},{of(expand_y)},{of(expand_z)}->{of(summed)}"
+    return b.graph.Einsum(x.value, y.value, z.value, equation=equation)
+
+
 # --- convolutions
 
 
-def _each(value, count):
+def each(value, count):
     value = list(value) if isinstance(value, (list, tuple)) else [value]
     return value * count if len(value) == 1 else value
 
@@ -73,16 +97,16 @@ def convolution(b, x, weight, bias, stride, padding, dilation, transposed, outpu
     inputs = [x.value, weight.value] + ([bias.value] if bias is not None else [])
     window = _window(weight.shape[2:], stride, padding, dilation, n)
     if transposed:
-        return b.graph.node("ConvTranspose", inputs, group=groups, output_padding=_each(output_padding, n), **window)
+        return b.graph.node("ConvTranspose", inputs, group=groups, output_padding=each(output_padding, n), **window)
     return b.graph.node("Conv", inputs, group=groups, **window)
 
 
 def _window(kernel, stride, padding, dilation, n):
     return {
         "kernel_shape": [int(k) for k in kernel],
-        "strides": _each(stride, n),
-        "pads": _each(padding, n) * 2,
-        "dilations": _each(dilation, n),
+        "strides": each(stride, n),
+        "pads": each(padding, n) * 2,
+        "dilations": each(dilation, n),
     }
 
 
@@ -92,7 +116,7 @@ def convolution_backward(b, grad, x, weight, bias_sizes, stride, padding, dilati
     if transposed:
         raise Unsupported("gradients of a transposed convolution")
     g, n = b.graph, x.rank - 2
-    stride, padding, dilation = (_each(v, n) for v in (stride, padding, dilation))
+    stride, padding, dilation = (each(v, n) for v in (stride, padding, dilation))
     kernel = list(weight.shape[2:])
     made = [None, None, None]
     if mask[0]:
@@ -129,119 +153,6 @@ def _weight_gradient(b, grad, x, kernel, stride, padding, dilation, groups):
     ends, starts = b.integers([int(k) for k in kernel]), b.integers([0] * n)
     made = g.Slice(made, starts, ends, b.integers(space), b.integers([1] * n))
     return g.Transpose(made, perm=[1, 0, *space])
-
-
-# --- pooling
-
-
-def _pooled(n, kernel, stride, padding, ceil_mode):
-    kernel = _each(kernel, n)
-    return {
-        "kernel_shape": kernel,
-        "strides": _each(stride, n) if stride else kernel,
-        "pads": _each(padding, n) * 2,
-        "ceil_mode": int(ceil_mode),
-    }
-
-
-def _batched(b, x, n):
-    """One image is a batch of one."""
-    return x.value if x.rank == n + 2 else b.reshape(x.value, [1, *x.shape])
-
-
-def _as_given(b, x, n, value, fake):
-    return value if x.rank == n + 2 else b.reshape(value, fake.shape)
-
-
-def _max_pool(name, n):
-    @translates(name)
-    def translate(b, x, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
-        return _max_pooled(b, x, n, _pooled(n, kernel_size, stride, padding, ceil_mode), dilation)
-
-
-def _max_pooled(b, x, n, window, dilation):
-    _only_floats(x)
-    wants_places = b.uses(1)
-    made = b.graph.node("MaxPool", [_batched(b, x, n)], outputs=2 if wants_places else 1,
-                        dilations=_each(dilation, n), **window)  # fmt: skip
-    if not wants_places:
-        return [_as_given(b, x, n, made, b.out[0])]
-    area = math.prod(x.shape[-n:])
-    places = b.graph.Mod(made[1], b.number(area, torch.int64))  # ONNX counts through the batch, too
-    return [_as_given(b, x, n, made[0], b.out[0]), _as_given(b, x, n, places, b.out[1])]
-
-
-_max_pool("max_pool2d_with_indices", 2)
-_max_pool("max_pool3d_with_indices", 3)
-
-
-@translates("adaptive_max_pool2d", "adaptive_max_pool3d")
-def adaptive_max_pool(b, x, output_size):
-    """Where all windows are alike."""
-    n = len(output_size)
-    extents = x.shape[-n:]
-    if any(not isinstance(e, int) or e % size for e, size in zip(extents, output_size)):
-        raise Unsupported("windows that differ in size")
-    return _max_pooled(b, x, n, _pooled(n, [e // size for e, size in zip(extents, output_size)], (), 0, False), 1)
-
-
-@translates("max_pool2d_with_indices_backward")
-def max_pool2d_backward(b, grad, x, kernel_size, stride, padding, dilation, ceil_mode, indices):
-    del kernel_size, stride, padding, dilation, ceil_mode
-    outer = list(x.shape[:-2])
-    places = b.reshape(indices.value, outer + [indices.shape[-2] * indices.shape[-1]])
-    updates = b.reshape(grad.value, outer + [grad.shape[-2] * grad.shape[-1]])
-    empty = b.zeros(outer + [x.shape[-2] * x.shape[-1]], x.dtype)
-    made = b.graph.ScatterElements(empty, places, updates, axis=x.rank - 2, reduction="add")
-    return b.reshape(made, x.shape)
-
-
-def _average_pool(name, n):
-    @translates(name)
-    def translate(b, x, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
-        _only_floats(x)
-        window = _pooled(n, kernel_size, stride, padding, ceil_mode)
-        g, value = b.graph, _batched(b, x, n)
-        if divisor_override is None:
-            value = g.node("AveragePool", [value], count_include_pad=int(count_include_pad), **window)
-            return _as_given(b, x, n, value, b.out)
-        if ceil_mode:
-            raise Unsupported("a divisor where windows are cut")
-        area = math.prod(window["kernel_shape"])
-        value = g.node("AveragePool", [value], count_include_pad=1, **window)
-        value = g.Mul(value, b.constant(area / divisor_override, x.dtype))
-        return _as_given(b, x, n, value, b.out)
-
-
-_average_pool("avg_pool1d", 1)
-_average_pool("avg_pool2d", 2)
-_average_pool("avg_pool3d", 3)
-
-
-@translates("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d")
-def adaptive_average_pool(b, x, output_size):
-    """Along each axis a product with the matrix of windows."""
-    g, value, n = b.graph, x.value, len(output_size)
-    if all(size == 1 for size in output_size):
-        return reduced(b, "ReduceMean", value, list(range(x.rank - n, x.rank)), True, x.rank)
-    for axis, size in zip(range(x.rank - n, x.rank), output_size):
-        extent = x.shape[axis]
-        if not isinstance(extent, int) or not isinstance(size, int):
-            raise Unsupported("windows that adapt to open extents")
-        if extent == size:
-            continue
-        matrix = numpy.zeros((extent, size))
-        for i in range(size):
-            begin, end = i * extent // size, -(-(i + 1) * extent // size)
-            matrix[begin:end, i] = 1 / (end - begin)
-        weights = g.Cast(g.constant(matrix.astype("float32")), to=DTYPES[x.dtype])
-        last = axis == x.rank - 1
-        swap = list(range(x.rank))
-        swap[axis], swap[-1] = swap[-1], swap[axis]
-        value = value if last else g.Transpose(value, perm=swap)
-        value = g.MatMul(value, weights)
-        value = value if last else g.Transpose(value, perm=swap)
-    return value
 
 
 # --- normalisation
@@ -340,50 +251,3 @@ def attention_backward(b, grad, q, k, v, out, logsumexp, dropout_p, is_causal, *
     inner = g.ReduceSum(g.Mul(grad.value, out.value), b.integers([3]), keepdims=1)
     dscores = g.Mul(g.Mul(weights, g.Sub(dweights, inner)), b.constant(scale, q.dtype))
     return g.MatMul(dscores, k.value), g.MatMul(turned(dscores), q.value), dv
-
-
-# --- images
-
-
-def _resized(b, x, mode, transformation, **options):
-    """To the extents that torch says."""
-    sizes = b.dims(list(b.out.shape))
-    if any(not isinstance(e, int) for e in (*x.shape[2:], *b.out.shape[2:])):
-        raise Unsupported("images of open extents that are resized")
-    return b.graph.node("Resize", [x.value, None, None, sizes], mode=mode,
-                        coordinate_transformation_mode=transformation, **options)  # fmt: skip
-
-
-def _given_scales(scales, x, out):
-    """Torch maps places by the scales that the caller gave, which extents need not tell."""
-    for scale, extent, made in zip(scales or [], x.shape[2:], out.shape[2:]):
-        if scale is not None and scale * extent != made:
-            raise Unsupported("images resized by scales that do not divide their extents")
-
-
-@translates("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec")
-def upsample_nearest(b, x, output_size, scale_factors):
-    del output_size
-    _given_scales(scale_factors, x, b.out)
-    return _resized(b, x, "nearest", "asymmetric", nearest_mode="floor")
-
-
-@translates("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")
-def upsample_linear(b, x, output_size, align_corners, scale_factors):
-    del output_size
-    _given_scales(scale_factors, x, b.out)
-    return _resized(b, x, "linear", "align_corners" if align_corners else "half_pixel")
-
-
-@translates("upsample_bicubic2d.vec")
-def upsample_bicubic(b, x, output_size, align_corners, scale_factors):
-    del output_size
-    _given_scales(scale_factors, x, b.out)
-    return _resized(b, x, "cubic", "align_corners" if align_corners else "half_pixel", cubic_coeff_a=-0.75)
-
-
-@translates("grid_sampler_2d", "grid_sampler_3d")
-def grid_sampler(b, x, grid, interpolation_mode, padding_mode, align_corners):
-    mode = ["linear", "nearest", "cubic"][interpolation_mode]
-    padding = ["zeros", "border", "reflection"][padding_mode]
-    return b.graph.GridSample(x.value, grid.value, mode=mode, padding_mode=padding, align_corners=int(align_corners))

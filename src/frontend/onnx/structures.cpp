@@ -253,13 +253,27 @@ Result<> Importer::add_result(const std::string& name, const Structure& result) 
   return {};
 }
 
+namespace {
+
+// As ONNX writes a type, but for what its tensors hold: "seq(tensor)".
+std::string untyped_text(const StructureKind& kind) {
+  static constexpr const char* kTexts[] = {"tensor", "seq(tensor)", "map", "seq(map)"};
+  const std::string text = kTexts[kind.content];
+  return kind.is_optional ? "optional(" + text + ")" : text;
+}
+
+}  // namespace
+
 Result<> Importer::add_structure_output(const onnx::ValueInfoProto& output, const Structure& value) {
-  FETTLE_TRY(const StructureKind kind, kind_of(output.type(), output.name()));
+  // Graphs that programs make do not say what their outputs are.
+  const bool is_typed = output.type().value_case() != TypeProto::VALUE_NOT_SET;
+  FETTLE_TRY(const StructureKind kind,
+             is_typed ? kind_of(output.type(), output.name()) : Result<StructureKind>(value.kind));
   FETTLE_TRY(const Structure result, as_kind(value, kind, output.name()));
   const int first = static_cast<int>(scope_->graph.outputs().size());
   if (!kind.is_tensor())
-    scope_->graph.add_structure(
-        {output.name(), type_text(output.type()), true, first, static_cast<int>(result.tensors.size())});
+    scope_->graph.add_structure({output.name(), is_typed ? type_text(output.type()) : untyped_text(kind), true, first,
+                                 static_cast<int>(result.tensors.size())});
   return add_result(output.name(), result);
 }
 

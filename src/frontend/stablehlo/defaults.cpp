@@ -5,7 +5,7 @@
 namespace fettle::stablehlo {
 namespace {
 
-enum class Default : uint8_t { kFalse, kTrue, kZero, kOne, kMinusOne, kNoItems, kNoEntries };
+enum class Default : uint8_t { kFalse, kTrue, kZero, kOne, kMinusOne, kNoItems, kNoEntries, kNoText };
 struct DefaultDef {
   std::string_view op, attribute;
   Default value;
@@ -22,6 +22,8 @@ constexpr DefaultDef kDefaults[] = {
     {"stablehlo.custom_call", "output_operand_aliases", Default::kNoItems},
     {"stablehlo.dynamic_gather", "indices_are_sorted", Default::kFalse},
     {"stablehlo.gather", "indices_are_sorted", Default::kFalse},
+    {"stablehlo.infeed", "infeed_config", Default::kNoText},
+    {"stablehlo.outfeed", "outfeed_config", Default::kNoText},
     {"stablehlo.recv", "is_host_transfer", Default::kFalse},
     {"stablehlo.scatter", "indices_are_sorted", Default::kFalse},
     {"stablehlo.scatter", "unique_indices", Default::kFalse},
@@ -47,6 +49,9 @@ Attribute value_of(Default value) {
       break;
     case Default::kNoEntries:
       attribute.value = Attributes();
+      break;
+    case Default::kNoText:
+      attribute.value = std::string();
       break;
   }
   return attribute;

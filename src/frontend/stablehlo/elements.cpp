@@ -54,8 +54,10 @@ Result<int64_t> count_elements(const Type& type, const Limits& limits) {
 Result<DenseElements> elements_of(const Type& type, std::span<const Literal> literals, const Limits& limits) {
   FETTLE_TRY_VOID(refuse_unstored(type.element));
   FETTLE_TRY(const int64_t count, count_elements(type, limits));
-  const int64_t parts = parts_of(type.element), given = std::ssize(literals);
-  if (given != count * parts && (given != parts || count == 0)) return wrong_count(type, given, count * parts);
+  const int64_t parts = parts_of(type.element);
+  int64_t given = std::ssize(literals);
+  if (given != count * parts && given != parts) return wrong_count(type, given, count * parts);
+  if (count == 0) literals = {}, given = 0;  // a splat of nothing
   const DType dtype = type.element.dtype;
   const SmallFloat* small = small_float_named(type.element.unknown);
   std::vector<double> values(literals.size());
@@ -86,10 +88,11 @@ Result<DenseElements> elements_of(const Type& type, std::span<const std::byte> b
   const DType dtype = type.element.dtype;
   const int64_t parts = parts_of(type.element), given = std::ssize(bytes), step = dtype.element_bytes() * parts;
   const bool is_packed = dtype.is_bool() && given != count && given == (count + 7) / 8;
-  if (!is_packed && given != count * step && (given != step || count == 0))
+  if (!is_packed && given != count * step && given != step)
     return fail(ErrorCode::E602,
                 fmt::format("a constant of {} has {} bytes instead of {}", type.to_string(), given, count * step));
-  const bool is_splat = !is_packed && given != count * step;
+  if (count == 0) bytes = {};  // a splat of nothing
+  const bool is_splat = !is_packed && given != count * step && count > 0;
   const int64_t numbers = is_splat ? parts : count * parts;
   FETTLE_TRY(TensorBuilder builder, make_tensor(dtype, {numbers}));
   if (dtype.is_bool()) {
@@ -97,7 +100,7 @@ Result<DenseElements> elements_of(const Type& type, std::span<const std::byte> b
       const auto byte = static_cast<uint8_t>(bytes[static_cast<size_t>(is_packed ? i / 8 : i)]);
       builder.bytes.get()[i] = static_cast<std::byte>(is_packed ? byte >> (i % 8) & 1 : byte != 0);
     }
-  } else if (given > 0) {
+  } else if (!bytes.empty()) {
     std::memcpy(builder.bytes.get(), bytes.data(), bytes.size());
   }
   return shaped(type, std::move(builder).finish());

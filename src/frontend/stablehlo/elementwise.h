@@ -97,6 +97,7 @@ class ComplexElements {
  public:
   explicit ComplexElements(const Elements& e) : e_(e) {}
 
+  const Elements& elements() const { return e_; }
   Complex add(const Complex& a, const Complex& b) const { return {e_.add(a.re, b.re), e_.add(a.im, b.im)}; }
   Complex sub(const Complex& a, const Complex& b) const { return {e_.sub(a.re, b.re), e_.sub(a.im, b.im)}; }
   Complex mul(const Complex& a, const Complex& b) const;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "frontend/stablehlo/defaults.h"
+#include "frontend/stablehlo/functions.h"
 #include "frontend/stablehlo/read.h"
 #include "frontend/stablehlo/text_reader.h"
 #include "frontend/stablehlo/types.h"
@@ -110,14 +111,6 @@ Region read_region(TextReader& r, const std::vector<std::string_view>& argument_
 
 namespace {
 
-Attribute take(Attributes& attributes, std::string_view name) {
-  const auto found = std::ranges::find(attributes, name, &Attributes::value_type::first);
-  if (found == attributes.end()) return {};
-  Attribute value = std::move(found->second);
-  attributes.erase(found);
-  return value;
-}
-
 // The operator's name, already read, up to its type.
 void read_generic(TextReader& r, Op& op) {
   r.in.expect("(");
@@ -153,40 +146,6 @@ void check_operands(TextReader& r, const Op& op, size_t at) {
   }
 }
 
-Function to_function(TextReader& r, Op op, size_t at) {
-  Function function;
-  const auto wrong = [&](std::string_view what) {
-    r.in.fail_at(at, ErrorCode::E602, fmt::format("a function without {}", what));
-    return Function();
-  };
-  const Attribute name = take(op.attributes, "sym_name"), type = take(op.attributes, "function_type");
-  const Attribute visibility = take(op.attributes, "sym_visibility");
-  if (!name.get_if<std::string>()) return wrong("sym_name");
-  const Type* types = type.get_if<Type>();
-  if (!types || types->kind != Type::Kind::kFunction) return wrong("function_type");
-  function.name = *name.get_if<std::string>();
-  if (const auto* text = visibility.get_if<std::string>()) function.is_public = *text == "public";
-  function.result_types = types->results;
-  if (op.regions.size() == 1 && !op.regions[0].blocks.empty()) function.body = std::move(op.regions[0].blocks[0]);
-  if (function.body.ops.empty() && function.body.arguments.empty()) {
-    for (const Type& input : types->inputs) function.body.arguments.push_back(define_value(r, input));
-    function.body.argument_types = types->inputs;
-  }
-  if (!std::ranges::equal(function.body.argument_types, types->inputs, same_type))
-    return wrong("arguments of the types that it says");
-  const auto listed = [&](std::string_view which, size_t count) {
-    std::vector<Attributes> all(count);
-    const Attribute given = take(op.attributes, which);
-    if (const auto* list = given.get_if<std::vector<Attribute>>())
-      for (size_t i = 0; i < std::min(count, list->size()); ++i)
-        if (const auto* attributes = (*list)[i].get_if<Attributes>()) all[i] = *attributes;
-    return all;
-  };
-  function.argument_attributes = listed("arg_attrs", types->inputs.size());
-  function.result_attributes = listed("res_attrs", types->results.size());
-  return function;
-}
-
 // One thing of a module: a function, or what is left out.
 void read_member(TextReader& r, Module& module) {
   const char c = r.in.peek();
@@ -208,10 +167,12 @@ void read_member(TextReader& r, Module& module) {
   } else {
     Op op = read_op(r);
     if (!r.in.ok()) return;
-    if (op.name == "builtin.module")
-      r.in.fail_at(at, ErrorCode::E603, "a module within a module is not supported");
-    else if (op.name == "func.func")
-      module.functions.push_back(to_function(r, std::move(op), at));
+    if (op.name == "builtin.module") r.in.fail_at(at, ErrorCode::E603, "a module within a module is not supported");
+    if (op.name != "func.func" || !r.in.ok()) return;
+    if (auto function = to_function(std::move(op)))
+      module.functions.push_back(*std::move(function));
+    else
+      r.in.fail_at(at, function.error().code, function.error().message);
   }
 }
 
@@ -224,12 +185,6 @@ void read_members(TextReader& r, Module& module) {
   }
   while (r.in.ok() && !r.in.at_end() && r.in.peek() != '}') read_member(r, module);
   r.in.expect("}");
-}
-
-void name_module(Module& module, Attributes attributes) {
-  const Attribute name = take(attributes, "sym_name");
-  if (const auto* text = name.get_if<std::string>()) module.name = *text;
-  module.attributes = std::move(attributes);
 }
 
 void read_module_of(TextReader& r, Module& module) {
@@ -363,9 +318,7 @@ Result<Module> parse_text(std::string_view text, const std::string& label, const
   find_resources(r);
   read_module_of(r, module);
   if (!r.in.ok()) return fail(r.in.error());
-  for (size_t i = 0; i < module.functions.size(); ++i)
-    if (module.find(module.functions[i].name) != &module.functions[i])
-      return fail(ErrorCode::E602, fmt::format("two functions @{}", module.functions[i].name), label);
+  FETTLE_TRY_VOID(check_names(module, label));
   return module;
 }
 

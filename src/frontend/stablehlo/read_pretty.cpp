@@ -11,7 +11,7 @@ namespace {
 
 /// How an operator is written after its name: parts, between blanks.
 ///   $  $*  $*,       a value; values; values with a comma after each
-///   kind:attribute   an attribute: int, ints, bool, string, symbol, name (@name as text), any, or a part of an enumeration ("enum.precision")
+///   kind:attribute   an attribute: int, float, ints, bool, string, symbol, name (@name as text), any, or a part of an enumeration ("enum.precision")
 ///   ?name=kind:attribute, ?kind:attribute   the same where a comma says that it is there
 ///   @name            a form of its own, see kCustomParts
 ///   {}               other attributes, where there are any
@@ -99,12 +99,12 @@ constexpr Form kForms[] = {
     {"chlo.scan", "@scan"},
     {"func.call call", "symbol:callee ( $* ) {} :function"},
     {"check.expect_eq_const", "$ , any:value {}"},
-    {"check.expect_almost_eq_const", "$ , any:value ?tolerance=any:tolerance {}"},
+    {"check.expect_almost_eq_const", "$ , any:value ?tolerance=float:tolerance {}"},
     {"check.expect_eq", "$ , $ {} :each"},
-    {"check.expect_almost_eq", "$ , $ ?tolerance=any:tolerance {} :each"},
+    {"check.expect_almost_eq", "$ , $ ?tolerance=float:tolerance {} :each"},
     {"check.expect_close",
-     "$ , $ , max_ulp_difference = any:max_ulp_difference ?min_ulp_difference=any:min_ulp_difference : {} :types"},
-    {"check.expect_serialized_eq", "$ , probe_id = string:probe_id ?iter=any:iteration {} :each"},
+     "$ , $ , max_ulp_difference = int:max_ulp_difference ?min_ulp_difference=int:min_ulp_difference : {} :types"},
+    {"check.expect_serialized_eq", "$ , probe_id = string:probe_id ?iter=int:iteration {} :each"},
 };
 
 // Calls f with each part between blanks, until it says false.
@@ -134,6 +134,7 @@ void set(Op& op, std::string_view name, Attribute value) { op.attributes.emplace
 
 Attribute read_value_as(TextReader& r, std::string_view kind) {
   if (kind == "int") return of(r.in.integer());
+  if (kind == "float") return of(r.in.number().as_double());
   if (kind == "ints") {
     // Older text has the attribute as it is: array<i64: …> or dense<…>.
     return r.in.peek() == '[' ? of(read_extents(r)) : read_attribute(r);

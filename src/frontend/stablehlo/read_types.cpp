@@ -221,7 +221,8 @@ bool is_type_next(TextReader& r) {
   const size_t at = r.in.position();
   const std::string_view name = r.in.word();
   r.in.seek(at);
-  return name == "tensor" || name == "tuple" || name == "complex" || name == "none" || element_named(name).has_value();
+  return name == "tensor" || name == "memref" || name == "vector" || name == "tuple" || name == "complex" ||
+         name == "none" || element_named(name).has_value();
 }
 
 Type read_type(TextReader& r) {
@@ -232,6 +233,8 @@ Type read_type(TextReader& r) {
   if (c == '!') return read_dialect_type(r);
   if (r.in.consume("tensor")) return read_tensor(r);
   if (r.in.consume("none")) return unknown_type("");
+  for (const std::string_view name : {"memref", "vector"})
+    if (r.in.consume(name)) return unknown_type(std::string(name) + std::string(r.in.balanced()));
   if (r.in.consume("tuple")) {
     Type type;
     type.kind = Type::Kind::kTuple;

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
+#include "graph/elementary.h"
 #include "graph/op_util.h"
 #include "graph/small_types.h"
 
@@ -37,47 +36,9 @@ Expr rounded(const Node&, const Expr& x) {
 }
 
 Expr reciprocal(const Node&, const Expr& x) { return number(1, x) / x; }
-Expr tangent(const Node&, const Expr& x) { return named("sin", x) / named("cos", x); }
-Expr sinh_of(const Node&, const Expr& x) { return (named("exp", x) - named("exp", number(0, x) - x)) * number(0.5, x); }
-Expr cosh_of(const Node&, const Expr& x) { return (named("exp", x) + named("exp", number(0, x) - x)) * number(0.5, x); }
-Expr asinh_of(const Node&, const Expr& x) {
-  const Expr a = named("abs", x);
-  const Expr y = named("log", a + named("sqrt", a * a + number(1, x)));
-  return select(lt(x, number(0, x)), number(0, x) - y, y);
-}
-Expr acosh_of(const Node&, const Expr& x) { return named("log", x + named("sqrt", x * x - number(1, x))); }
-Expr atanh_of(const Node&, const Expr& x) {
-  return named("log", (number(1, x) + x) / (number(1, x) - x)) * number(0.5, x);
-}
-
-Expr polynomial(const Expr& x, std::initializer_list<double> coefficients) {  // the highest first
-  Expr sum;
-  for (const double c : coefficients) sum = sum ? sum * x + number(c, x) : number(c, x);
-  return sum;
-}
-// Cephes' atan (Moshier 1989): a rational function of what is near zero, after a turn by an eighth or a quarter.
-Expr arc_tangent(const Expr& x) {
-  const Expr a = named("abs", x), unit = number(1, x);
-  const Expr is_steep = gt(a, number(2.41421356237309504880, x)), is_middle = gt(a, number(0.66, x));
-  // Divisors are one where their quotient is not used.
-  const Expr steep = number(-1, x) / select(is_steep, a, unit);
-  const Expr small = select(is_steep, steep, select(is_middle, (a - unit) / (a + unit), a));
-  const Expr turn = select(is_steep, number(M_PI_2, x), select(is_middle, number(M_PI_4, x), number(0, x)));
-  const Expr z = small * small;
-  const Expr p = polynomial(z, {-8.750608600031904122785e-1, -1.615753718733365076637e1, -7.500855792314704667340e1,
-                                -1.228866684490136173410e2, -6.485021904942025371773e1});
-  const Expr q = polynomial(z, {1, 2.485846490142306297962e1, 1.650270098316988542046e2, 4.328810604912902668951e2,
-                                4.853903996359136964868e2, 1.945506571482613964425e2});
-  const Expr value = turn + (small * (z * p / q) + small);
-  return select(lt(x, number(0, x)), number(0, x) - value, value);
-}
-Expr atan_of(const Node&, const Expr& x) { return arc_tangent(x); }
-Expr asin_of(const Node&, const Expr& x) {
-  return arc_tangent(x / named("sqrt", (number(1, x) - x) * (number(1, x) + x)));
-}
-Expr acos_of(const Node&, const Expr& x) {
-  // 2 atan(√((1 - x) / (1 + x))): exact at both ends.
-  return number(2, x) * arc_tangent(named("sqrt", (number(1, x) - x) / (number(1, x) + x)));
+template <Expr (*F)(const Expr&)>
+Expr formula(const Node&, const Expr& x) {
+  return F(x);
 }
 
 Expr logical_negation(const Node&, const Expr& x) { return logical_not(x); }
@@ -209,16 +170,16 @@ constexpr OpDef unary_defs[] = {
     unary<math_of<"log">>("Log"),
     unary<math_of<"sin">>("Sin"),
     unary<math_of<"cos">>("Cos"),
-    unary<tangent>("Tan"),
-    unary<sinh_of>("Sinh"),
-    unary<cosh_of>("Cosh"),
+    unary<formula<elementary::tangent>>("Tan"),
+    unary<formula<elementary::hyperbolic_sine>>("Sinh"),
+    unary<formula<elementary::hyperbolic_cosine>>("Cosh"),
     unary<math_of<"tanh">>("Tanh"),
-    unary<asin_of>("Asin"),
-    unary<acos_of>("Acos"),
-    unary<atan_of>("Atan"),
-    unary<asinh_of>("Asinh"),
-    unary<acosh_of>("Acosh"),
-    unary<atanh_of>("Atanh"),
+    unary<formula<elementary::arc_sine>>("Asin"),
+    unary<formula<elementary::arc_cosine>>("Acos"),
+    unary<formula<elementary::arc_tangent>>("Atan"),
+    unary<formula<elementary::area_sine>>("Asinh"),
+    unary<formula<elementary::area_cosine>>("Acosh"),
+    unary<formula<elementary::area_tangent>>("Atanh"),
     unary<math_of<"erf">>("Erf"),
     with_content(unary<logical_negation>("Not"), negated_content),
     unary<bitwise_not>("BitwiseNot", bits_type),

@@ -88,8 +88,31 @@ Result<> optimize(Graph& graph, const PassContext& context) {
   return {};
 }
 
+namespace {
+
+// Other dims for sizes of the inputs, wherever these stand before types are inferred.
+void replace_input_sizes(Graph& graph, const std::map<std::string, Dim, std::less<>>& by) {
+  const auto replaced = [&](const Dim& dim) {
+    return dim.substitute([&](std::string_view name) -> std::optional<Dim> {
+      const auto it = by.find(name);
+      return it == by.end() ? std::nullopt : std::optional(it->second);
+    });
+  };
+  for (Value* input : graph.inputs())
+    for (Dim& dim : input->type->shape) dim = replaced(dim);
+  for (Node* node : graph.nodes())
+    for (auto& [name, attr] : node->attrs.entries)
+      if (auto* dims = std::get_if<std::vector<Dim>>(&attr)) {
+        for (Dim& dim : *dims) dim = replaced(dim);
+        attr = dims_attr(std::move(*dims));
+      }
+  graph.replace_sizes(replaced);
+}
+
+}  // namespace
+
 Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64_t>>& shapes) {
-  std::map<std::string, int64_t, std::less<>> symbols;
+  std::map<std::string, Dim, std::less<>> symbols;
   for (const auto& [name, extents] : shapes) {
     const Value* input = graph.find_input(name);
     if (!input) {
@@ -109,9 +132,9 @@ Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64
     for (size_t d = 0; d < shape.size(); ++d) {
       if (shape[d].symbol_name().empty()) continue;
       const auto [it, is_new] = symbols.emplace(shape[d].symbol_name(), extents[d]);
-      if (!is_new && it->second != extents[d])
-        return fail(ErrorCode::E705, fmt::format("\"{}\" is given as {} and as {}", it->first, it->second, extents[d]),
-                    name);
+      if (!is_new && it->second.value() != extents[d])
+        return fail(ErrorCode::E705,
+                    fmt::format("\"{}\" is given as {} and as {}", it->first, it->second.value(), extents[d]), name);
     }
   }
   // What a file says of values was for the sizes that it was written with.
@@ -121,12 +144,7 @@ Result<> bind_shapes(Graph& graph, const std::map<std::string, std::vector<int64
         for (Value* output : node->outputs)
           if (output->declared) std::ranges::fill(output->declared->shape, Dim::symbol("?"));
     });
-  for (Value* input : graph.inputs())
-    for (Dim& d : input->type->shape)
-      d = d.substitute([&](std::string_view name) -> std::optional<Dim> {
-        const auto it = symbols.find(name);
-        return it == symbols.end() ? std::nullopt : std::optional<Dim>(it->second);
-      });
+  replace_input_sizes(graph, symbols);
   return {};
 }
 
@@ -159,9 +177,7 @@ Result<> refine_sizes(Graph& graph, const OpenSizes& sizes) {
     if (facts.points.size() > 1 && least < most) graph.add_size_classes({narrow, facts.points});
     refined.emplace(name, least == most ? Dim(least) : narrow);
   }
-  for (Value* input : graph.inputs())
-    for (Dim& dim : input->type->shape)
-      if (const auto found = refined.find(dim.symbol_name()); found != refined.end()) dim = found->second;
+  replace_input_sizes(graph, refined);
   return {};
 }
 

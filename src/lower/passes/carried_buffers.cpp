@@ -10,6 +10,7 @@
 #include "lower/passes/passes.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/dataflow/footprint.h"
+#include "schedule/primitives/reschedule.h"
 
 namespace fettle {
 namespace {
@@ -46,6 +47,12 @@ void note(List& list, const T& item) {
 
 using Loops = SmallVector<const VarNode*, 16>;
 using Buffers = SmallVector<const BufferNode*, 4>;
+
+// Whether names with spaces between them have that of the buffer.
+bool names_buffer(const Attribute* names, const BufferNode& buffer) {
+  const auto* text = std::get_if<std::string>(names);
+  return text && (" " + *text + " ").find(" " + buffer.name + " ") != std::string::npos;
+}
 
 /// Collects the loops that take steps: those on which a reduce, scan or opaque iterator depends.
 void find_steps(const Stmt& s, Bindings& bindings, Loops& steps) {
@@ -86,7 +93,9 @@ class Finder : public Visitor {
       for (Around& loop : around_)
         if (loop.steps && !has(loop.written, read.buffer.get())) note(loop.awaited, read.buffer.get());
     for (const Region& write : block->writes) {
+      const bool kept = names_buffer(block->annotations.find(kKeptBuffersKey), *write.buffer);
       for (Around& loop : around_) {
+        if (kept) carried[loop.var].insert(write.buffer->name);
         note(loop.written, write.buffer.get());
         if (has(loop.awaited, write.buffer.get())) carried[loop.var].insert(write.buffer->name);
       }
@@ -138,8 +147,7 @@ class Finder : public Visitor {
 }  // namespace
 
 bool carries_buffer(const ForNode& loop, const BufferNode& buffer) {
-  const auto* names = std::get_if<std::string>(loop.annotations.find(kCarriesKey));
-  return names && (" " + *names + " ").find(" " + buffer.name + " ") != std::string::npos;
+  return names_buffer(loop.annotations.find(kCarriesKey), buffer);
 }
 
 Func note_carried_buffers(const Func& func) {

@@ -12,11 +12,13 @@
 namespace fettle {
 namespace {
 
-// The block beneath `loop` none of whose spatial iterators depends on it: all iterations write the same elements. Null
-// if there is none.
+// The block beneath `loop` none of whose iterators but those of a reduction depends on it: all iterations write the
+// same elements. Null if there is none.
 const BlockNode* find_repeated(const ForNode& loop) {
   for (const BlockNode* block : blocks_under(loop.body))
-    if (!moves_with(*block, IterKind::kSpatial, loop)) return block;
+    if (!moves_with(*block, IterKind::kSpatial, loop) && !moves_with(*block, IterKind::kScan, loop) &&
+        !moves_with(*block, IterKind::kOpaque, loop))
+      return block;
   return nullptr;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/affine/exact.h"
 #include "analysis/dependence.h"
 #include "base/check.h"
 #include "base/checks.h"
@@ -214,13 +215,21 @@ Result<Applied> apply_reorder(const Schedule& s, const ReorderArgs& args) {
   const std::span<const ForNode* const> were(chain.data() + first, end - first);
   if (were.size() > 64)
     return refused(ErrorCode::E207, s.func(), chain.front(), "more than 64 loops change their order");
+  const std::vector<const BlockNode*> blocks = blocks_under(chain.back()->body);
+  // What blocks that keep an order touch may show that this one will do, too.
+  const auto exactly = [&] {
+    return std::ranges::any_of(blocks, [](const BlockNode* block) { return keeps_order(*block); }) &&
+           check_interchange(s.func(), Stmt(Ref<const ForNode>(chain[first])), moved);
+  };
   if (const BlockNode* block = find_ordered(s.func(), chain[end - 1]->body, were, moved);
-      block && checks("reorder.ordered"))
-    return refused(ErrorCode::E210, s.func(), block, "the instances of block {} are ordered", block->name);
-  // Several blocks under the loops that move must not need each other across iterations.
-  if (blocks_under(chain.back()->body).size() > 1)
-    if (auto apart = check_iterations_apart(s.func(), *chain[end - 1]); !apart)
+      block && checks("reorder.ordered")) {
+    if (!exactly())
+      return refused(ErrorCode::E210, s.func(), block, "the instances of block {} are ordered", block->name);
+  } else if (blocks.size() > 1) {
+    // Several blocks under the loops that move must not need each other across iterations.
+    if (auto apart = check_iterations_apart(s.func(), *chain[end - 1]); !apart && !exactly())
       return refused(ErrorCode::E210, s.func(), chain[end - 1], "{}", apart.error().message);
+  }
 
   Stmt nest = end < chain.size() ? Stmt(Ref<const ForNode>(chain[end])) : chain.back()->body;
   for (size_t i = end; i-- > 0;) nest = with(*order[i], [&](ForNode& f) { f.body = nest; });

@@ -53,7 +53,7 @@ def of_rank(domain, name, version, types, rank, others):
 
 def main():
     out = pathlib.Path(sys.argv[1])
-    for name in ("model", "loops", "trace", "records"):
+    for name in ("model", "loops", "trace", "records", "comprehension"):
         (out / name).mkdir(parents=True, exist_ok=True)
     nodes = pathlib.Path(onnx.backend.test.__file__).parent / "data" / "node"
     for model in nodes.glob("*/model.onnx"):
@@ -79,6 +79,8 @@ def main():
         "parallel(loop=l6)\nvectorize(loop=l2)\n",
         encoding="utf-8",
     )
+    for program in (ROOT / "tests" / "polybench").glob("*.tc"):
+        shutil.copy(program, out / "comprehension" / program.name)
     for database in (ROOT / "tests").rglob("*.db"):
         if database.stat().st_size <= 1 << 18:
             shutil.copy(database, out / "records" / database.name)

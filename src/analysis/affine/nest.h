@@ -1,0 +1,78 @@
+#pragma once
+// A nest of loops as sets and relations: which instances of blocks run, when, and what each touches.
+
+#include <string>
+#include <vector>
+
+#include "analysis/affine/isl_context.h"
+#include "analysis/affine/isl_text.h"
+#include "base/function_ref.h"
+#include "ir/func.h"
+
+namespace fettle {
+
+/// A block under the nest's top. Its instances are points S<k>[l…] over the values of its loops.
+struct NestStatement {
+  const BlockNode* block = nullptr;
+  std::vector<const ForNode*> loops;  // from the nest's top down to the block
+  std::string name;                   // of its space: "S0"
+  bool exact = true;                  // its instances are exactly those of the domain; else it has more
+  std::vector<std::string> when;      // positions in sequences and "l0", "l1", …, outermost first
+
+  /// "S0[l0, l1]"
+  std::string instance(std::string_view prefix = "l") const;
+};
+
+/// Which updates of one element may change places.
+enum class Reassociation {
+  kNone,
+  kReductions,  // those of a reduction: instances of one block that differ in its reduce iterators alone
+};
+
+/// What stands below one statement of a program. Variables of loops around it and integer parameters are isl's
+/// parameters: nothing is said of instances in different iterations of those loops.
+class AffineNest {
+ public:
+  /// E209 where a loop's bounds, a predicate or a binding reads memory, or where something else than loops,
+  /// conditions and blocks stands in it. What is no affine bound or index is left out: the sets are then larger.
+  /// `place`: where `top` stands in the program, if it is no node of it: part of that sequence, say.
+  static Result<AffineNest> of(const Func& func, const Stmt& top, const StmtNode* place = nullptr);
+
+  const std::vector<NestStatement>& statements() const { return statements_; }
+  const IslText& names() const { return text_; }
+  /// "[p0, p1] -> "
+  const std::string& parameters() const { return parameters_; }
+  const std::vector<Var>& parameter_vars() const { return parameter_vars_; }
+  /// What is known of the parameters.
+  const isl::set& context() const { return context_; }
+  const isl::union_set& domain() const { return domain_; }
+  /// S<k>[…] → when: positions in sequences and values of loops, outermost first.
+  const isl::union_map& schedule() const { return schedule_; }
+  /// Pairs of instances that touch one element, one of them to write it, the earlier first.
+  isl::union_map dependences(Reassociation reassociation) const;
+
+  /// S<k>[l…] → what `values` says of a statement, in isl's notation.
+  Result<isl::union_map> map_of(FunctionRef<std::string(const NestStatement&)> values) const;
+  /// Whether `order`, S<k>[…] → when, keeps the dependences. E227 names two blocks where it does not.
+  Result<> keeps_order(const isl::union_map& order, Reassociation reassociation) const;
+
+ private:
+  friend class NestReader;
+  AffineNest() = default;
+
+  std::vector<NestStatement> statements_;
+  IslText text_;
+  std::string parameters_;
+  std::vector<Var> parameter_vars_;
+  isl::set context_;
+  isl::union_set domain_;
+  isl::union_map schedule_;
+  isl::union_map reads_, writes_;      // but for the updates
+  isl::union_map updates_;             // elements that a reduction reads and writes
+  isl::union_map interchangeable_;     // pairs of a reduction's instances that may change places
+};
+
+/// Whether `order` keeps each of the pairs of instances, the earlier first, in that order.
+bool precedes(const isl::union_map& pairs, const isl::union_map& order);
+
+}  // namespace fettle

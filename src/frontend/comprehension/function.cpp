@@ -1,0 +1,303 @@
+#include "frontend/comprehension/function.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "frontend/comprehension/lexer.h"
+#include "frontend/comprehension/parser.h"
+#include "graph/op_util.h"
+#include "ir/text.h"
+
+namespace fettle::comprehension {
+namespace {
+
+tl::unexpected<Diagnostic> wrong(Place place, std::string message) {
+  return fail(ErrorCode::E612, std::move(message), to_string(place));
+}
+
+constexpr int kMaxCalls = 64;  // of functions, one inside of the other
+
+class FunctionBuilder {
+ public:
+  FunctionBuilder(const Functions& functions, Graph& graph, const Limits& limits, int depth = 0)
+      : functions_(functions), graph_(graph), limits_(limits), depth_(depth) {}
+
+  Result<> as_graph(const FunctionTree& function) {
+    FETTLE_TRY_VOID(check_names(function));
+    for (const ParamTree& param : function.params) {
+      Shape shape;
+      for (const ExprTree& extent : param.type->extents) {
+        FETTLE_TRY(shape.emplace_back(), size_of(extent));
+      }
+      FETTLE_TRY_VOID(check_limit(limits_, &Limits::rank, static_cast<int64_t>(shape.size()), param.name));
+      fettle::Value* input = graph_.add_input(param.name, {param.type->dtype, shape});
+      FETTLE_TRY_VOID(declare(param, shape, input));
+    }
+    FETTLE_TRY_VOID(body(function));
+    for (const ParamTree& result : function.results) {
+      FETTLE_TRY(fettle::Value * value, result_of(result));
+      // What goes out is made by a node, and each value goes out once.
+      if (!value->producer || graph_.is_output(value))
+        value = graph_.add_node(find_op("Identity"), result.name, {value})->output();
+      graph_.add_output(result.name, value);
+    }
+    return {};
+  }
+
+  /// The same as a part of a graph: parameters are the tensors given.
+  Result<std::vector<Tensor>> as_call(const FunctionTree& function, const std::vector<Tensor>& arguments, Place place) {
+    if (depth_ > kMaxCalls) return wrong(place, fmt::format("calls are nested more than {} deep", kMaxCalls));
+    FETTLE_TRY_VOID(check_names(function));
+    if (arguments.size() != function.params.size())
+      return wrong(place, fmt::format("{} takes {} tensors, and {} are given", function.name, function.params.size(),
+                                      arguments.size()));
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const ParamTree& param = function.params[i];
+      const TensorInfo& given = arguments[i].info;
+      if (given.dtype != param.type->dtype || given.extents.size() != param.type->extents.size())
+        return wrong(place, fmt::format("{} of {} is {} of {} dims, and what is given is {} of {}", param.name,
+                                        function.name, type_name(param.type->dtype), param.type->extents.size(),
+                                        type_name(given.dtype), given.extents.size()));
+      for (size_t d = 0; d < given.extents.size(); ++d) {
+        const ExprTree& extent = param.type->extents[d];
+        if (extent.kind == ExprKind::kName && !scope_.sizes.contains(extent.text)) {
+          scope_.sizes.emplace(extent.text, given.extents[d]);
+          continue;
+        }
+        FETTLE_TRY(const Dim wanted, size_of(extent));
+        FETTLE_TRY_VOID(require_equal(given.extents[d], wanted, place, fmt::format("dim {} of {}", d, param.name)));
+      }
+      FETTLE_TRY_VOID(declare(param, given.extents, arguments[i].value));
+    }
+    FETTLE_TRY_VOID(body(function));
+    std::vector<Tensor> results;
+    for (const ParamTree& result : function.results) {
+      FETTLE_TRY(fettle::Value * value, result_of(result));
+      results.push_back({scope_.tensors.at(result.name), value});
+    }
+    return results;
+  }
+
+ private:
+  Result<> check_names(const FunctionTree& function) {
+    std::set<std::string_view> params, results;
+    for (const ParamTree& param : function.params)
+      if (!params.insert(param.name).second)
+        return wrong(param.place, fmt::format("there are two parameters {}", param.name));
+    if (function.results.empty()) return wrong(function.place, fmt::format("{} returns nothing", function.name));
+    for (const ParamTree& result : function.results) {
+      if (!results.insert(result.name).second)
+        return wrong(result.place, fmt::format("{} is returned twice", result.name));
+      returned_.insert(result.name);
+    }
+    for (const ParamTree& param : function.params) params_.insert(param.name);
+    return {};
+  }
+
+  Result<Dim> size_of(const ExprTree& extent) {
+    if (extent.kind == ExprKind::kInteger) return Dim(extent.integer);
+    const auto found = scope_.sizes.find(extent.text);
+    if (found != scope_.sizes.end()) return found->second;
+    if (scope_.tensors.contains(extent.text))
+      return wrong(extent.place, fmt::format("{} is a tensor, and no size", extent.text));
+    const Dim size = Dim::symbol(extent.text);
+    scope_.sizes.emplace(extent.text, size);
+    return size;
+  }
+
+  Result<> declare(const ParamTree& param, Shape shape, fettle::Value* value) {
+    if (scope_.sizes.contains(param.name))
+      return wrong(param.place, fmt::format("{} is a size, and no tensor", param.name));
+    const std::vector<Dim> base(shape.size(), 0);
+    scope_.tensors.insert_or_assign(param.name, TensorInfo{param.type->dtype, base, std::move(shape)});
+    values_[param.name] = value;
+    return {};
+  }
+
+  Result<> require_equal(const Dim& a, const Dim& b, Place place, const std::string& what) {
+    if (a == b) return {};
+    std::string message = fmt::format("{} is {} and must be {}", what, a.to_string(), b.to_string());
+    if (!may_equal(a, b)) return wrong(place, std::move(message));
+    graph_.add_size_check({a - b, true, fmt::format("{}: {}", to_string(place), message)});
+    return {};
+  }
+
+  Result<fettle::Value*> result_of(const ParamTree& result) {
+    const auto found = scope_.tensors.find(result.name);
+    if (found == scope_.tensors.end())
+      return wrong(result.place, fmt::format("{} is returned, and no statement defines it", result.name));
+    if (result.type) {
+      const TensorInfo& info = found->second;
+      if (info.dtype != result.type->dtype || info.extents.size() != result.type->extents.size())
+        return wrong(result.place, fmt::format("{} is {} of {} dims, which is not what its type says", result.name,
+                                               type_name(info.dtype), info.extents.size()));
+      for (size_t d = 0; d < info.extents.size(); ++d) {
+        const ExprTree& extent = result.type->extents[d];
+        if (extent.kind == ExprKind::kName && !scope_.sizes.contains(extent.text)) {
+          scope_.sizes.emplace(extent.text, info.extents[d]);
+          continue;
+        }
+        FETTLE_TRY(const Dim wanted, size_of(extent));
+        FETTLE_TRY_VOID(
+            require_equal(info.extents[d], wanted, result.place, fmt::format("dim {} of {}", d, result.name)));
+      }
+    }
+    return values_.at(result.name);
+  }
+
+  Result<> body(const FunctionTree& function) {
+    for (const StatementTree& statement : function.statements) {
+      FETTLE_TRY_VOID(check_limit(limits_, &Limits::nodes, static_cast<int64_t>(graph_.nodes().size()), function.name));
+      if (statement.kind == StatementTree::Kind::kCall) {
+        FETTLE_TRY_VOID(call(statement, statement.targets, statement.name, statement.arguments));
+      } else if (is_call(statement)) {
+        FETTLE_TRY_VOID(
+            call(statement, {{statement.place, statement.name, {}}}, statement.value.text, statement.value.args));
+      } else if (statement.kind == StatementTree::Kind::kFor) {
+        FETTLE_TRY_VOID(loops(statement));
+      } else {
+        FETTLE_TRY_VOID(comprehension(statement));
+      }
+    }
+    return {};
+  }
+
+  bool is_call(const StatementTree& statement) const {
+    return statement.indices.empty() && statement.assignment == Assignment::kSet && statement.clauses.empty() &&
+           statement.value.kind == ExprKind::kApply && functions_.contains(statement.value.text) &&
+           !scope_.tensors.contains(statement.value.text);
+  }
+
+  Result<> check_target(const std::string& name, Place place) const {
+    if (scope_.sizes.contains(name)) return wrong(place, fmt::format("{} is a size, and no tensor", name));
+    if (params_.contains(name) && !returned_.contains(name))
+      return wrong(place, fmt::format("{} is a parameter, which is only changed where it is returned, too", name));
+    return {};
+  }
+
+  Result<> call(const StatementTree& statement, const std::vector<ParamTree>& targets, const std::string& name,
+                const std::vector<ExprTree>& arguments) {
+    const auto found = functions_.find(name);
+    if (found == functions_.end()) return wrong(statement.place, fmt::format("there is no function {}", name));
+    std::vector<Tensor> given;
+    for (const ExprTree& argument : arguments) {
+      const auto tensor = scope_.tensors.find(argument.text);
+      if (argument.kind != ExprKind::kName || tensor == scope_.tensors.end())
+        return wrong(argument.place, "what a function is given is a tensor by its name");
+      // Its elements have indices from 0 on there.
+      TensorInfo info = tensor->second;
+      std::ranges::fill(info.base, Dim(0));
+      given.push_back({std::move(info), values_.at(argument.text)});
+    }
+    FunctionBuilder inner(functions_, graph_, limits_, depth_ + 1);
+    FETTLE_TRY(std::vector<Tensor> results, inner.as_call(*found->second, given, statement.place));
+    if (results.size() != targets.size())
+      return wrong(statement.place,
+                   fmt::format("{} returns {} tensors, and {} are named", name, results.size(), targets.size()));
+    for (size_t i = 0; i < results.size(); ++i) {
+      FETTLE_TRY_VOID(check_target(targets[i].name, targets[i].place));
+      std::ranges::fill(results[i].info.base, Dim(0));
+      scope_.tensors.insert_or_assign(targets[i].name, std::move(results[i].info));
+      values_[targets[i].name] = results[i].value;
+    }
+    return {};
+  }
+
+  // An accumulation in a tensor that no statement has defined: its content is given.
+  Result<> take_as_input(const StatementTree& tree, const Statement& statement) {
+    TensorInfo info{statement.dtype, {}, {}};
+    for (const std::string& name : statement.left) {
+      const IndexRange& range = *statement.ranges.find(name);
+      info.base.push_back(range.begin.constant);
+      info.extents.push_back(range.end.constant - range.begin.constant);
+    }
+    if (depth_ > 0) return wrong(tree.place, fmt::format("{} is added to, and no statement defines it", tree.name));
+    values_[tree.name] = graph_.add_input(tree.name, {info.dtype, info.extents});
+    scope_.tensors.emplace(tree.name, std::move(info));
+    return {};
+  }
+
+  Result<> comprehension(const StatementTree& tree) {
+    FETTLE_TRY_VOID(check_target(tree.name, tree.place));
+    const Ranges none;
+    const SizeVars sizes;
+    FETTLE_TRY(Statement statement, analyse(scope_, none, tree, LeftSide::kIndices));
+    if (!statement.is_rectangular) return loops(tree);
+    const bool accumulates = tree.assignment != Assignment::kSet && !tree.from_identity;
+    if (accumulates && !scope_.tensors.contains(tree.name)) {
+      FETTLE_TRY_VOID(take_as_input(tree, statement));
+      return comprehension(tree);
+    }
+    for (SizeCheck& check : statement.checks) graph_.add_size_check(std::move(check));
+    if (const auto contraction = as_contraction(statement, scope_)) {
+      add(*contraction, tree.name);
+      return {};
+    }
+    FETTLE_TRY(const Compiled compiled, compile_statement(statement, scope_));
+    add(compiled, tree.name);
+    return {};
+  }
+
+  void add(const Contraction& made, const std::string& name) {
+    Node* node =
+        graph_.add_node(find_op("fettle.Contraction"), name, {values_.at(made.a), values_.at(made.b)}, made.attrs);
+    if (!std::ranges::is_sorted(made.permutation))
+      node = graph_.add_node(find_op("Transpose"), name, {node->output()}, {{"perm", made.permutation}});
+    scope_.tensors.insert_or_assign(name, made.info);
+    values_[name] = node->output();
+  }
+
+  Result<> loops(const StatementTree& tree) {
+    FETTLE_TRY_VOID(check_targets(tree));
+    const SizeVars sizes;
+    std::vector<SizeCheck> checks;
+    FETTLE_TRY(const Compiled compiled, compile_loops(tree, scope_, checks));
+    for (SizeCheck& check : checks) graph_.add_size_check(std::move(check));
+    add(compiled, compiled.written[0]);
+    return {};
+  }
+
+  Result<> check_targets(const StatementTree& tree) const {
+    if (tree.kind != StatementTree::Kind::kFor) return check_target(tree.name, tree.place);
+    for (const StatementTree& inner : tree.body) FETTLE_TRY_VOID(check_targets(inner));
+    return {};
+  }
+
+  void add(const Compiled& compiled, const std::string& name) {
+    ProgramNode node{compiled.op, name, compiled.program, compiled.sizes, {}, compiled.written};
+    for (const std::string& read : compiled.read) node.read.push_back(values_.at(read));
+    const Node* made = add_program(graph_, std::move(node));
+    for (size_t k = 0; k < compiled.written.size(); ++k) {
+      scope_.tensors.insert_or_assign(compiled.written[k], compiled.made[k]);
+      values_[compiled.written[k]] = made->outputs[k];
+    }
+  }
+
+  const Functions& functions_;
+  Graph& graph_;
+  const Limits& limits_;
+  int depth_;
+  Scope scope_;
+  std::map<std::string, fettle::Value*, std::less<>> values_;
+  std::set<std::string, std::less<>> params_, returned_;
+};
+
+}  // namespace
+
+Node* add_program(Graph& graph, ProgramNode node) {
+  const size_t n_outputs = node.outputs.size();
+  Attrs attrs{{"program", to_text(node.program)}};
+  attrs.set("sizes", dims_attr(std::move(node.sizes)));
+  return graph.add_node(find_op(node.op), std::move(node.name), std::move(node.read), std::move(attrs),
+                        std::move(node.outputs), n_outputs);
+}
+
+Result<Graph> function_graph(const Functions& functions, const FunctionTree& function, const Limits& limits) {
+  Graph graph(function.name);
+  FETTLE_TRY_VOID(FunctionBuilder(functions, graph, limits).as_graph(function));
+  return graph;
+}
+
+}  // namespace fettle::comprehension

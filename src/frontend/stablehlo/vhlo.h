@@ -1,0 +1,21 @@
+#pragma once
+// VHLO: StableHLO's operators by versions, and what they are today.
+
+#include <optional>
+#include <string_view>
+
+#include "base/result.h"
+#include "frontend/stablehlo/module.h"
+
+namespace fettle::stablehlo {
+
+/// The newest version of StableHLO whose operators are all known.
+inline constexpr std::string_view kNewestVersion = "1.20.0";
+
+/// Names of the attributes of "add_v1", in their order, between blanks. Nothing: the operator is not known.
+std::optional<std::string_view> vhlo_attributes(std::string_view op);
+/// Makes a VHLO operator what StableHLO or func has today. in_function: its block is a function's.
+/// E602 an attribute is missing, or of another kind
+Result<> from_vhlo(Op& op, bool in_function);
+
+}  // namespace fettle::stablehlo

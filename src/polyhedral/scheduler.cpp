@@ -1,0 +1,350 @@
+#include "polyhedral/scheduler.h"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+#include <isl/aff.h>
+#include <isl/schedule.h>
+
+#include "analysis/affine/nest.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/steps.h"
+#include "schedule/primitives.h"
+
+namespace fettle {
+namespace {
+
+// One band of a tree, with the blocks below and where all rows of the tree place them.
+struct Band {
+  std::vector<IndexMap> maps;  // one for each block
+  size_t members = 0;          // rows of the outermost band
+  bool permutable = false;
+  std::vector<bool> coincident;  // of its members
+};
+
+// What isl's scheduler makes of a nest: one band, or groups that follow one another.
+struct Found {
+  std::vector<std::vector<std::string>> groups;  // names of blocks
+  Band band;                                     // where there is one group
+};
+
+// An affine function of a statement's loops as an expression of `inputs`. Null: it has parameters.
+Expr row_of(const isl::aff& aff, const std::vector<Var>& inputs) {
+  const isl::val denominator = isl::manage(isl_aff_get_denominator_val(aff.get()));
+  const auto scaled = [&](isl_val* v) { return isl::manage(v).mul(denominator).num_si(); };
+  Expr sum = Expr(static_cast<int64_t>(scaled(isl_aff_get_constant_val(aff.get()))));
+  if (isl_aff_dim(aff.get(), isl_dim_param) > 0) {
+    for (int i = 0; i < isl_aff_dim(aff.get(), isl_dim_param); ++i)
+      if (scaled(isl_aff_get_coefficient_val(aff.get(), isl_dim_param, i)) != 0) return nullptr;
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const int64_t coefficient = scaled(isl_aff_get_coefficient_val(aff.get(), isl_dim_in, static_cast<int>(i)));
+    if (coefficient != 0) sum = sum + Expr(inputs[i]) * Expr(coefficient);
+  }
+  const int divs = static_cast<int>(isl_aff_dim(aff.get(), isl_dim_div));
+  for (int i = 0; i < divs; ++i) {
+    const int64_t coefficient = scaled(isl_aff_get_coefficient_val(aff.get(), isl_dim_div, i));
+    if (coefficient == 0) continue;
+    // isl's own integer divisions are floors of what they divide.
+    const isl::aff inner = isl::manage(isl_aff_get_div(aff.get(), i));
+    const Expr value = row_of(inner, inputs);
+    if (!value) return nullptr;
+    sum = sum + value * Expr(coefficient);
+  }
+  const int64_t divisor = denominator.num_si();
+  return divisor == 1 ? sum : floordiv(sum, Expr(divisor));
+}
+
+Result<IndexMap> map_of(const NestStatement& statement, const isl::union_map& order) {
+  IndexMap map;
+  for (const ForNode* loop : statement.loops) map.inputs.push_back(make_var(loop->var->name));
+  const auto refuse = [&](std::string_view why) {
+    return fail(ErrorCode::E209, fmt::format("the order of block {} {}", statement.block->name, why));
+  };
+  Result<> found = refuse("is missing");
+  order.foreach_map([&](const isl::map& some) {
+    if (some.domain_tuple_id().name() != statement.name) return;
+    found = {};
+    const isl::pw_multi_aff rows = some.as_pw_multi_aff();
+    if (rows.n_piece() != 1) {
+      found = refuse("has several pieces");
+      return;
+    }
+    rows.foreach_piece([&](const isl::set&, const isl::multi_aff& piece) {
+      for (unsigned d = 0; d < piece.size(); ++d) {
+        const Expr row = row_of(piece.at(static_cast<int>(d)), map.inputs);
+        if (!row) found = refuse("depends on a size");
+        map.outputs.push_back(row);
+      }
+    });
+  });
+  if (!found) return tl::unexpected(std::move(found.error()));
+  return map;
+}
+
+isl::schedule solve(const AffineNest& nest, const isl::union_map& dependences, bool fuse, bool skew) {
+  isl_ctx* ctx = isl_context().get();
+  isl_options_set_schedule_serialize_sccs(ctx, fuse ? 0 : 1);
+  isl_options_set_schedule_whole_component(ctx, fuse ? 1 : 0);
+  isl_options_set_schedule_maximize_band_depth(ctx, 1);
+  isl_options_set_schedule_maximize_coincidence(ctx, 1);
+  isl_options_set_schedule_outer_coincidence(ctx, skew ? 0 : 1);
+  isl_options_set_schedule_treat_coalescing(ctx, 1);
+  return isl::schedule_constraints::on_domain(nest.domain())
+      .set_context(nest.context())
+      .set_validity(dependences)
+      .set_coincidence(dependences)
+      .set_proximity(dependences)
+      .compute_schedule();
+}
+
+std::string name_of(const isl::set& instances) { return isl_set_get_tuple_name(instances.get()); }
+
+// Members of the outermost band below `node` that may be parallel, from the first on, for each block.
+void count_coincident(const isl::schedule_node& node, size_t above, bool goes_on,
+                      std::map<std::string, size_t>& counts) {
+  if (node.isa<isl::schedule_node_leaf>()) {
+    const isl::union_set here = isl::manage(isl_schedule_node_get_domain(node.get()));
+    here.foreach_set([&](const isl::set& s) { counts[name_of(s)] = above; });
+    return;
+  }
+  if (node.isa<isl::schedule_node_band>()) {
+    const auto band = node.as<isl::schedule_node_band>();
+    for (unsigned i = 0; i < band.n_member() && goes_on; ++i) {
+      goes_on = band.member_get_coincident(static_cast<int>(i));
+      above += goes_on;
+    }
+  }
+  for (unsigned i = 0; i < node.n_children(); ++i)
+    count_coincident(node.child(static_cast<int>(i)), above, goes_on, counts);
+}
+
+bool is_one_loop(const Expr& row) {
+  int used = 0;
+  bool unit = true;
+  for (const LinearTerm& term : linear_form(row).terms) {
+    ++used;
+    unit = unit && (term.coeff == 1 || term.coeff == -1) && term.expr.kind() == ExprKind::kVar;
+  }
+  return used <= 1 && unit;
+}
+
+Result<Found> find_order(const AffineNest& nest, const PolyhedralOptions& options) {
+  return within_isl(kIslScheduleOperations, [&]() -> Result<Found> {
+    const isl::union_map dependences =
+        nest.dependences(options.reassociate ? Reassociation::kReductions : Reassociation::kNone);
+    const bool fuses = options.fusion != FusionStrategy::kMin;
+    isl::schedule schedule = solve(nest, dependences, fuses, options.allow_skewing);
+    if (options.fusion == FusionStrategy::kPreserve3Coincident && nest.statements().size() > 1) {
+      const isl::schedule apart = solve(nest, dependences, false, options.allow_skewing);
+      std::map<std::string, size_t> together_counts, apart_counts;
+      count_coincident(schedule.root(), 0, true, together_counts);
+      count_coincident(apart.root(), 0, true, apart_counts);
+      for (const auto& [name, count] : apart_counts)
+        if (std::min<size_t>(count, 3) > together_counts[name]) schedule = apart;
+    }
+    Found found;
+    isl::schedule_node node = schedule.root().child(0);
+    const auto block_names = [&](const isl::union_set& instances) {
+      std::vector<std::string> names;
+      for (const NestStatement& s : nest.statements())
+        instances.foreach_set([&](const isl::set& some) {
+          if (name_of(some) == s.name) names.push_back(s.block->name);
+        });
+      return names;
+    };
+    if (node.isa<isl::schedule_node_sequence>() || node.isa<isl::schedule_node_set>()) {
+      for (unsigned i = 0; i < node.n_children(); ++i)
+        found.groups.push_back(block_names(node.child(static_cast<int>(i)).as<isl::schedule_node_filter>().filter()));
+      return found;
+    }
+    found.groups.push_back(block_names(nest.domain()));
+    if (!node.isa<isl::schedule_node_band>())
+      return fail(ErrorCode::E211, "the nest has no loop that could be ordered anew");
+    const auto band = node.as<isl::schedule_node_band>();
+    found.band.members = band.n_member();
+    found.band.permutable = band.permutable();
+    for (unsigned i = 0; i < band.n_member(); ++i)
+      found.band.coincident.push_back(band.member_get_coincident(static_cast<int>(i)));
+    const isl::union_map order = schedule.map().intersect_domain(nest.domain());
+    for (const NestStatement& statement : nest.statements()) {
+      FETTLE_TRY(IndexMap map, map_of(statement, order));
+      if (!options.allow_skewing && !std::ranges::all_of(map.outputs, is_one_loop))
+        return fail(ErrorCode::E209, fmt::format("block {} can only be ordered by skewing", statement.block->name));
+      found.band.maps.push_back(std::move(map));
+    }
+    return found;
+  });
+}
+
+// How many accesses of the blocks go along memory, element by element, as a row advances by one: for the row that takes
+// the innermost place.
+int accesses_along(const AffineNest& nest, const Band& band, size_t member) {
+  int along = 0;
+  for (size_t k = 0; k < nest.statements().size(); ++k) {
+    const IndexMap& map = band.maps[k];
+    const LinearForm row = linear_form(map.outputs[member]);
+    const BlockNode& block = *nest.statements()[k].block;
+    VarMap bindings;
+    for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
+    // The loop that this row alone moves: of those that it has, the one that no other row of the band has.
+    const VarNode* loop = nullptr;
+    for (size_t i = 0; i < map.inputs.size(); ++i) {
+      if (row.coeff_of(map.inputs[i]) == 0) continue;
+      bool others = false;
+      for (size_t d = 0; d < band.members; ++d)
+        others = others || (d != member && linear_form(map.outputs[d]).coeff_of(map.inputs[i]) != 0);
+      if (!others) loop = nest.statements()[k].loops[i]->var.get();
+    }
+    if (!loop) continue;
+    const auto score = [&](const std::vector<Expr>& indices) {
+      for (size_t d = 0; d < indices.size(); ++d) {
+        const auto split = split_linear(substitute(indices[d], bindings), loop);
+        if (!split || is_zero(split->coeff)) continue;
+        along += d + 1 == indices.size() && is_one(split->coeff) ? 1 : -3;
+      }
+    };
+    each_node<LoadNode>(block.body, [&](const LoadNode& l) { score(l.indices); });
+    each_node<StoreNode>(block.body, [&](const StoreNode& l) { score(l.indices); });
+  }
+  return along;
+}
+
+void swap_rows(Band& band, size_t a, size_t b) {
+  for (IndexMap& map : band.maps) std::swap(map.outputs[a], map.outputs[b]);
+  const bool kept = band.coincident[a];
+  band.coincident[a] = band.coincident[b];
+  band.coincident[b] = kept;
+}
+
+class Writer {
+ public:
+  Writer(Schedule& s, const PolyhedralOptions& options) : s_(s), options_(options) {}
+
+  Result<> group(const std::vector<std::string>& names) {
+    FETTLE_TRY(const auto placed, place_of(names));
+    FETTLE_TRY(const AffineNest nest, AffineNest::of(s_.func(), placed.first, placed.second));
+    if (std::ranges::all_of(nest.statements(), [](const NestStatement& x) { return x.loops.empty(); })) return {};
+    FETTLE_TRY(Found found, find_order(nest, options_));
+    if (found.groups.size() > 1) {
+      FETTLE_TRY_VOID(part(nest, found.groups));
+      for (const auto& some : found.groups) FETTLE_TRY_VOID(group(some));
+      return {};
+    }
+    return write(nest, std::move(found.band));
+  }
+
+ private:
+  // The statements of the body that hold these blocks, and no others: as a statement of its own, and where it stands.
+  Result<std::pair<Stmt, const StmtNode*>> place_of(const std::vector<std::string>& names) const {
+    const Stmt& body = s_.func().root().body;
+    const auto* sequence = body.as<SeqNode>();
+    if (!sequence) return std::pair(body, body.get());
+    std::vector<Stmt> stmts;
+    for (const Stmt& child : sequence->stmts)
+      if (std::ranges::any_of(blocks_under(child), [&](const BlockNode* block) {
+            return std::ranges::find(names, block->name) != names.end();
+          }))
+        stmts.push_back(child);
+    return std::pair(seq(std::move(stmts)), static_cast<const StmtNode*>(sequence));
+  }
+
+  Result<std::vector<BlockRef>> blocks(const AffineNest& nest) {
+    std::vector<BlockRef> refs;
+    for (const NestStatement& statement : nest.statements()) {
+      FETTLE_TRY(const BlockRef ref, get_block(s_, {statement.block->name}));
+      refs.push_back(ref);
+    }
+    return refs;
+  }
+
+  // Nests of their own for groups that follow one another, each in the order that it had.
+  Result<> part(const AffineNest& nest, const std::vector<std::vector<std::string>>& groups) {
+    std::vector<IndexMap> maps;
+    for (const NestStatement& statement : nest.statements()) {
+      IndexMap& map = maps.emplace_back();
+      for (const ForNode* loop : statement.loops) map.inputs.push_back(make_var(loop->var->name));
+      const auto mine = std::ranges::find_if(
+          groups, [&](const auto& names) { return std::ranges::find(names, statement.block->name) != names.end(); });
+      map.outputs.push_back(Expr(static_cast<int64_t>(mine - groups.begin())));
+      for (const std::string& at : statement.when) {
+        if (at[0] == 'l')
+          map.outputs.push_back(Expr(map.inputs[static_cast<size_t>(std::stoi(at.substr(1)))]));
+        else
+          map.outputs.push_back(Expr(static_cast<int64_t>(std::stoll(at))));
+      }
+    }
+    FETTLE_TRY(const auto refs, blocks(nest));
+    FETTLE_TRY_VOID(reschedule(s_, {refs, maps, {}, false}));
+    return {};
+  }
+
+  Result<> write(const AffineNest& nest, Band band) {
+    // Innermost in the band: the row of independent iterations along which most accesses are contiguous.
+    if (band.permutable && band.members > 1) {
+      size_t best = band.members;
+      int most = 0;
+      for (size_t d = 0; d < band.members; ++d)
+        if (const int along = accesses_along(nest, band, d); band.coincident[d] && along > most) {
+          best = d;
+          most = along;
+        }
+      if (best < band.members)
+        for (size_t d = best; d + 1 < band.members; ++d) swap_rows(band, d, d + 1);
+    }
+    RescheduleArgs args;
+    FETTLE_TRY(args.blocks, blocks(nest));
+    args.maps = band.maps;
+    if (band.permutable && !options_.tiles.empty())
+      for (size_t d = 0; d < band.members; ++d)
+        args.factors.push_back(options_.tiles[std::min(d, options_.tiles.size() - 1)]);
+    args.full_tiles = options_.full_tiles && !args.factors.empty();
+    FETTLE_TRY(const auto loops, reschedule(s_, args));
+    if (options_.parallel) {
+      for (size_t d = 0; d < band.members; ++d)
+        if (band.coincident[d] && s_.loop(loops[d]) && parallel(s_, {loops[d]})) break;
+    }
+    if (options_.lanes > 1) FETTLE_TRY_VOID(make_lanes(args.blocks));
+    return {};
+  }
+
+  // The innermost loop around each block becomes vectors, where its iterations are independent and enough.
+  Result<> make_lanes(const std::vector<BlockRef>& refs) {
+    for (const BlockRef& ref : refs) {
+      FETTLE_TRY(const auto loops, get_loops(s_, {ref}));
+      if (loops.empty()) continue;
+      FETTLE_TRY(const Stmt innermost, s_.loop(loops.back()));
+      const auto& loop = *innermost.as<ForNode>();
+      const int64_t* extent = as_int(loop.extent);
+      if (loop.body.kind() != StmtKind::kBlock || loop.loop_kind != ForKind::kSerial) continue;
+      if (!extent || *extent % options_.lanes != 0) continue;
+      Schedule tried = s_;
+      LoopRef lanes = loops.back();
+      if (*extent > options_.lanes) {
+        const auto parts = split(tried, {lanes, {kInfer, options_.lanes}});
+        if (!parts) continue;
+        lanes = (*parts)[1];
+      }
+      if (vectorize(tried, {lanes})) s_ = tried;
+    }
+    return {};
+  }
+
+  Schedule& s_;
+  const PolyhedralOptions& options_;
+};
+
+}  // namespace
+
+Result<> reschedule_program(Schedule& s, const PolyhedralOptions& options) {
+  Schedule made = s;
+  std::vector<std::string> names;
+  for (const BlockNode* block : blocks_of(s.func().root())) names.push_back(block->name);
+  if (names.empty()) return fail(ErrorCode::E211, "the program has no blocks");
+  FETTLE_TRY_VOID(Writer(made, options).group(names));
+  s = made;
+  return {};
+}
+
+}  // namespace fettle

@@ -1,0 +1,105 @@
+#include "polyhedral/scheduler.h"
+
+#include <fmt/format.h>
+
+#include "analysis/verify.h"
+#include "schedule/test_programs_affine.h"
+#include "schedule/testing.h"
+#include "target/target.h"
+
+namespace fettle {
+namespace {
+
+using namespace fettle::testing;
+
+// Two arrays that are made of each other in each step.
+std::string jacobi(int steps, int n) {
+  return fmt::format(R"(func jacobi(X: f32[{0}], A: f32[{0}] output):
+  alloc B: f32[{0}]
+  for a in {0}:
+    block copy(va: spatial[{0}] = a):
+      reads X[va]
+      writes A[va]
+      A[va] = X[va]
+  for t in {1}:
+    for i in {2}:
+      block S0(vt: scan[{1}] = t, vi: scan[{2}] = i):
+        reads A[vi +: 3]
+        writes B[vi + 1]
+        B[vi + 1] = max(A[vi], A[vi + 2]) - A[vi + 1]
+    for j in {2}:
+      block S1(vt: scan[{1}] = t, vi: scan[{2}] = j):
+        reads B[vi + 1]
+        writes A[vi + 1]
+        A[vi + 1] = B[vi + 1]
+)",
+                     n, steps, n - 2);
+}
+
+const char* const kProducts =
+    R"(func products(A: f32[6, 8], B: f32[8, 16], D: f32[16, 16], C: f32[6, 16] output, E: f32[6, 16] output):
+  for i in 6:
+    for j in 16:
+      for k in 8:
+        block C(vi: spatial[6] = i, vj: spatial[16] = j, vk: reduce[8] = k):
+          reads A[vi, vk], B[vk, vj]
+          writes C[vi, vj]
+          init:
+            C[vi, vj] = 0.0
+          C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+  for l in 6:
+    for m in 16:
+      for n in 16:
+        block E(vi: spatial[6] = l, vj: spatial[16] = m, vk: reduce[16] = n):
+          reads C[vi, vk], D[vk, vj]
+          writes E[vi, vj]
+          init:
+            E[vi, vj] = 0.0
+          E[vi, vj] = E[vi, vj] + C[vi, vk] * D[vk, vj]
+)";
+
+void expect_scheduled(const std::string& text, const PolyhedralOptions& options) {
+  auto s = schedule_from(text);
+  ASSERT_OK(reschedule_program(s, options));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+  EXPECT_OK(verify(s.func(), *parse_target("host")));
+  EXPECT_GOLDEN(s.func());
+}
+
+TEST(PolyhedralScheduler, TilesATriangle) {
+  expect_scheduled(triangular(14), {.tiles = {4}, .lanes = 4, .parallel = true});
+}
+
+TEST(PolyhedralScheduler, SkewsTime) { expect_scheduled(jacobi(6, 20), {.tiles = {4}}); }
+
+TEST(PolyhedralScheduler, KeepsStrategiesApart) {
+  for (const FusionStrategy fusion : {FusionStrategy::kMax, FusionStrategy::kPreserve3Coincident, FusionStrategy::kMin})
+    expect_scheduled(kProducts, {.fusion = fusion, .tiles = {4, 8}, .lanes = 4});
+}
+
+TEST(PolyhedralScheduler, AddsNoLoopsWhereItMayNot) {
+  for (const bool skews : {true, false}) {
+    auto s = schedule_from(jacobi(6, 20));
+    ASSERT_OK(reschedule_program(s, {.fusion = FusionStrategy::kMax, .allow_skewing = skews}));
+    EXPECT_EQ(to_text(s.trace()).find("t * 2 + ") != std::string::npos, skews) << to_text(s.trace());
+    EXPECT_SAME_RESULT(s);
+  }
+}
+
+TEST(PolyhedralScheduler, NamesWhatIsNotAffine) {
+  auto s = schedule_from(R"(func f(A: f32[30], B: f32[30] output):
+  for i in 5:
+    for j in i * i + 1:
+      block B(vi: scan[30] = i + j):
+        reads A[vi]
+        writes B[vi]
+        B[vi] = A[vi]
+)");
+  const auto refused = reschedule_program(s, {});
+  EXPECT_ERROR(refused, E209);
+  EXPECT_EQ(s.trace().size(), 0u);
+}
+
+}  // namespace
+}  // namespace fettle
