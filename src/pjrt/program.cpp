@@ -10,6 +10,7 @@
 #include "frontend/stablehlo/import.h"
 #include "frontend/stablehlo/read.h"
 #include "pjrt/compile_options.h"
+#include "pjrt/host_calls.h"
 
 namespace fettle::pjrt {
 namespace {
@@ -112,9 +113,10 @@ Result<> check_interface(const ProgramInterface& interface, const Model& model) 
                                            list(model.inputs()), list(model.outputs())));
 }
 
-ProgramRun::ProgramRun(const PJRT_Client& client) : team(shared_team(client.threads)) {
+ProgramRun::ProgramRun(const PJRT_Client& client) : team(shared_team(client.threads)), calls(host_calls()) {
   options.struct_bytes = sizeof options;
   options.host_team = &team;
+  options.host_calls = &calls;
 }
 
 Result<ProgramRef> compile_program(const PJRT_Client& client, std::string_view code, std::string_view options) {

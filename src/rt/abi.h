@@ -24,6 +24,7 @@ struct FettleContext {
   uint32_t cancelled;    /* atomic; not 0: fettle_call_kernel starts no kernel */
   FettleStrings* strings; /* of which kernels have the numbers; null: there are none */
   const char* reason;     /* why the kernel failed, a clause; null: it has not said */
+  const FettleHostCalls* host_calls; /* functions of the host program; null: there are none */
   const FettleTracer* tracer; /* null: nobody asks */
 };
 

@@ -139,6 +139,22 @@ class Donation(unittest.TestCase):
         np.testing.assert_array_equal(view, np.arange(100, dtype=np.float32))
 
 
+class Callbacks(unittest.TestCase):
+    def test_pure_callback(self):
+        def function(x):
+            shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+            return jax.pure_callback(lambda v: np.sin(v) + 1, shape, x) * 2
+
+        check(function, floats(3, 2))
+
+    def test_its_errors_are_told(self):
+        def fails(_):
+            raise ValueError("no such thing")
+
+        with self.assertRaisesRegex(Exception, "no such thing"):
+            on("fettle", lambda x: jax.pure_callback(fails, jax.ShapeDtypeStruct((2,), np.float32), x), floats(2))
+
+
 class Cache(unittest.TestCase):
     def test_programs_are_kept(self):
         import os
