@@ -83,14 +83,13 @@ def _write(results, outputs, dtypes):
 def _run(call):
     config = json.loads(call.config)
     outputs = [_array(tensor) for tensor in call.outputs[: call.n_outputs]]
-    if all(output.size == 0 for output in outputs):
-        return
     inputs = _joined(map(_array, call.inputs[: call.n_inputs]), config["in"])
     function = _functions.get(call.name.decode())
     if function is None:
         raise LookupError("no function of this process has this name")
     results = function(*inputs, **config["parameters"])
-    _write(results, outputs, config["out"])
+    if results is not None:
+        _write(results, outputs, config["out"])
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(_Call))
@@ -111,7 +110,7 @@ def connect(path):
 
 
 def register(name, function):
-    """`function(*arrays, **parameters)` → arrays: what programs call by `name`."""
+    """`function(*arrays, **parameters)` → arrays, or None where nothing is to be written: what programs call by `name`."""
     _functions[name] = function
 
 
@@ -120,14 +119,14 @@ def unregister(name):
     _functions.pop(name, None)
 
 
-def host_call(name, operands, avals_in, avals_out, parameters=None):
-    """Values of the program: what the function of this name makes of `operands`."""
+def host_call(context, name, operands, parameters=None, has_side_effect=False):
+    """Values of the program that is being lowered: what the function of this name makes of `operands`."""
     from jax._src.interpreters import mlir
 
-    config = {"in": [str(aval.dtype) for aval in avals_in], "out": [str(aval.dtype) for aval in avals_out],
+    config = {"in": [str(aval.dtype) for aval in context.avals_in], "out": [str(aval.dtype) for aval in context.avals_out],
               "parameters": parameters or {}}  # fmt: skip
     op = mlir.custom_call(
-        _TARGET, result_types=[mlir.aval_to_ir_type(aval) for aval in avals_out], operands=operands,
-        backend_config=f"{name} {json.dumps(config)}", api_version=2,
+        _TARGET, result_types=[mlir.aval_to_ir_type(context.module_context, aval) for aval in context.avals_out],
+        operands=operands, backend_config=f"{name} {json.dumps(config)}", has_side_effect=has_side_effect, api_version=2,
     )  # fmt: skip
     return list(op.results)

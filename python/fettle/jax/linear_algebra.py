@@ -21,6 +21,8 @@ def _batched(function):
     @functools.wraps(function)
     def run(*operands, batch, **parameters):
         shape = operands[0].shape[:batch]
+        if 0 in shape:
+            return None
         flat = [operand.reshape(-1, *operand.shape[batch:]) for operand in operands]
         rows = [function(*matrices, **parameters) for matrices in zip(*flat, strict=True)]
         return [np.stack(column).reshape(*shape, *column[0].shape) for column in zip(*rows, strict=True)]
@@ -188,7 +190,7 @@ def _lowering(name, parameters_of):
 
     def rule(context, *operands, **parameters):
         kept = {"batch": len(context.avals_in[0].shape) - rank, **parameters_of(context, **parameters)}
-        return host_call(f"linalg.{name}", operands, context.avals_in, context.avals_out, kept)
+        return host_call(context, f"linalg.{name}", operands, kept)
 
     return rule
 

@@ -38,15 +38,32 @@ Result<Tensors> host_call(OpImport& o) {
       dims.push_back(dim.value());
     }
   }
-  Attrs attrs{{"dtypes", std::move(dtypes)}, {"ranks", std::move(ranks)}, {"dims", std::move(dims)}};
-  const Values parts = o.g.many("HostCall", std::move(inputs), std::move(attrs), types.size());
+  if (is_host_effect(o.op)) {
+    inputs.push_back(o.importer.effects());
+    dtypes.push_back(inputs.back()->dtype().to_string());
+    ranks.push_back(0);
+  }
+  const size_t n = dtypes.size();
+  const bool has_effect = n > types.size();
+  Attrs attrs{{"has_effect", int64_t{has_effect}}, {"dtypes", std::move(dtypes)}, {"ranks", std::move(ranks)}, {"dims", std::move(dims)}};
+  Values parts = o.g.many("HostCall", std::move(inputs), std::move(attrs), n);
   FETTLE_TRY_VOID(o.g.status());
+  if (has_effect) {
+    o.importer.scope().effects = parts.back();
+    parts.pop_back();
+  }
   return o.as_results(parts);
 }
 
 constexpr OpEntry kEntries[] = {{"stablehlo.custom_call @fettle.host_call", host_call}};
 
 }  // namespace
+
+bool is_host_effect(const Op& op) {
+  const Attribute* attribute = find_attribute(op.attributes, "has_side_effect");
+  const bool* value = attribute ? attribute->get_if<bool>() : nullptr;
+  return value && *value && label_of(op) == kEntries[0].name;
+}
 
 extern constinit const OpEntries host_call_operators{kEntries};
 

@@ -11,8 +11,14 @@ namespace {
 
 using namespace ops;
 
+bool has_effect(const Node& node) { return node.attrs.get_int("has_effect", 0) != 0; }
+bool always(const Node& node) {
+  (void)node;
+  return true;
+}
+
 /// Input 0 is the function's name and its config, a zero behind each; the others are its own. Attributes: dtypes,
-/// ranks and dims of the outputs.
+/// ranks and dims of the outputs; has_effect: the last input and the last output are a token, a u8 that orders calls.
 Types host_call_type(const Node& node) {
   const Value* name = node.inputs[0];
   if (!name->is_constant() || name->constant->dtype != kU8 || name->constant->n_elems() < 2)
@@ -39,15 +45,23 @@ Types host_call_type(const Node& node) {
     types.push_back({dtype, std::move(shape)});
   }
   if (at != dims.size()) return bad_attribute(node, "there are more dims than the outputs have");
+  const TensorType token{kU8, {}};
+  if (has_effect(node) && (node.inputs.size() < 2 || *node.inputs.back()->type != token || types.empty() ||
+                           types.back() != token))
+    return bad_types(node, "it has an effect, and takes and gives no token");
   return types;
 }
 
-std::vector<int64_t> host_call_numbers(const Node& node) { return {static_cast<int64_t>(node.inputs.size()) - 1}; }
+/// How many inputs the function has, and how many tokens there are.
+std::vector<int64_t> host_call_numbers(const Node& node) {
+  const int64_t tokens = has_effect(node) ? 1 : 0;
+  return {std::ssize(node.inputs) - 1 - tokens, tokens};
+}
 
 constexpr HostRule host_call_rule{.function = "fettle_host_call", .numbers = host_call_numbers, .only_runs = true};
 
 constexpr OpDef host_call_defs[] = {
-    define(kOpaque, "HostCall", {1, -1}, host_call_type, nullptr, {.n_outputs = -1, .host = &host_call_rule}),
+    define(kOpaque, "HostCall", {1, -1}, host_call_type, nullptr, {.n_outputs = -1, .host = &host_call_rule, .is_partial = always}),
 };
 
 }  // namespace
