@@ -255,5 +255,60 @@ TEST_F(Pjrt, ProgramsCallTheHostByName) {
   set_host_calls(nullptr, nullptr);
 }
 
+// for i in 3: note(i), and where i is odd note(i) again; nobody reads what comes of it
+constexpr const char* kEffects = R"("builtin.module"() ({
+  "func.func"() <{function_type = (tensor<i32>) -> (), sym_name = "main"}> ({
+  ^bb0(%limit: tensor<i32>):
+    %zero = "stablehlo.constant"() <{value = dense<0> : tensor<i32>}> : () -> tensor<i32>
+    %0 = "stablehlo.while"(%zero) ({
+    ^bb0(%i: tensor<i32>):
+      %c = "stablehlo.compare"(%i, %limit) <{comparison_direction = #stablehlo<comparison_direction LT>}>
+           : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      "stablehlo.return"(%c) : (tensor<i1>) -> ()
+    }, {
+    ^bb0(%i: tensor<i32>):
+      %one = "stablehlo.constant"() <{value = dense<1> : tensor<i32>}> : () -> tensor<i32>
+      "stablehlo.custom_call"(%i) <{call_target_name = "fettle.host_call", backend_config = "note",
+          has_side_effect = true, api_version = 2 : i32}> : (tensor<i32>) -> ()
+      %odd = "stablehlo.and"(%i, %one) : (tensor<i32>, tensor<i32>) -> tensor<i32>
+      "stablehlo.case"(%odd) ({
+        "stablehlo.return"() : () -> ()
+      }, {
+        "func.call"(%i) <{callee = @twice}> : (tensor<i32>) -> ()
+        "stablehlo.return"() : () -> ()
+      }) : (tensor<i32>) -> ()
+      %next = "stablehlo.add"(%i, %one) : (tensor<i32>, tensor<i32>) -> tensor<i32>
+      "stablehlo.return"(%next) : (tensor<i32>) -> ()
+    }) : (tensor<i32>) -> tensor<i32>
+    "func.return"() : () -> ()
+  }) : () -> ()
+  "func.func"() <{function_type = (tensor<i32>) -> (), sym_name = "twice", sym_visibility = "private"}> ({
+  ^bb0(%i: tensor<i32>):
+    "stablehlo.custom_call"(%i) <{call_target_name = "fettle.host_call", backend_config = "note",
+        has_side_effect = true, api_version = 2 : i32}> : (tensor<i32>) -> ()
+    "func.return"() : () -> ()
+  }) : () -> ()
+}) : () -> ()
+)";
+
+TEST_F(Pjrt, EffectsAreNeitherLeftOutNorReordered) {
+  Program program;
+  FETTLE_PJRT_OK(compile(kEffects, program));
+  std::vector<int32_t> noted;
+  set_host_calls(
+      [](void* user, const FettleHostCall* call) -> int32_t {
+        if (call->n_inputs != 1 || call->n_outputs != 0) return FETTLE_INVALID_ARGUMENT;
+        static_cast<std::vector<int32_t>*>(user)->push_back(*static_cast<const int32_t*>(call->inputs[0].data));
+        return FETTLE_OK;
+      },
+      &noted);
+  const Buffer limit = buffer_of<int32_t>({4}, PJRT_Buffer_Type_S32, {});
+  std::vector<Buffer> outputs;
+  FETTLE_PJRT_OK(run(program.get(), {limit.get()}, 0, outputs));
+  FETTLE_PJRT_OK(run(program.get(), {limit.get()}, 0, outputs));
+  EXPECT_THAT(noted, ElementsAre(0, 1, 1, 2, 3, 3, 0, 1, 1, 2, 3, 3));
+  set_host_calls(nullptr, nullptr);
+}
+
 }  // namespace
 }  // namespace fettle::pjrt

@@ -109,7 +109,8 @@ std::string list(const std::vector<ShapeRef>& shapes) {
 Result<> check_interface(const ProgramInterface& interface, const Model& model) {
   // The last call with an effect leaves one result more, which nobody is given.
   std::span<const FettleTensor> outputs = model.outputs();
-  if (!outputs.empty() && std::string_view(outputs.back().name) == "effects" && !are_tensors(interface.outputs, outputs))
+  if (!outputs.empty() && std::string_view(outputs.back().name) == "effects" &&
+      !are_tensors(interface.outputs, outputs))
     outputs = outputs.first(outputs.size() - 1);
   if (are_tensors(interface.inputs, model.inputs()) && are_tensors(interface.outputs, outputs)) return {};
   return fail(ErrorCode::E710, fmt::format("'{}' takes {} and gives {}, and its model takes {} and gives {}",

@@ -273,8 +273,7 @@ FettleModel* fettle_rt_open(const FettleModelInfo* info, uint32_t abi_version, c
   FettleHostCalls host_calls{};
   if (options.host_calls != nullptr && !take_struct(options.host_calls, host_calls))
     return creation_failed(text << "struct_bytes of the host's functions is "
-                                << int64_t{options.host_calls->struct_bytes}
-                                << "; set it to sizeof(FettleHostCalls)");
+                                << int64_t{options.host_calls->struct_bytes} << "; set it to sizeof(FettleHostCalls)");
   void* place = fettle_pages_alloc(sizeof(FettleModel), 0);
   if (place == nullptr) return creation_failed(text << "memory ran out");
   auto* model = new (place) FettleModel;

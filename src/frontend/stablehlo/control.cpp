@@ -166,9 +166,9 @@ Result<Tensors> branch(OpImport& o, Value* index, size_t first, size_t last) {
   const size_t middle = first + (last - first) / 2;
   std::vector<Scope> bodies(2);
   const char* const names[] = {"then_branch", "else_branch"};
-  const bool has_effects =
-      std::any_of(o.op.regions.begin() + static_cast<ptrdiff_t>(first), o.op.regions.begin() + static_cast<ptrdiff_t>(last),
-                  [&](const Region& region) { return o.importer.has_effects(region); });
+  const bool has_effects = std::any_of(o.op.regions.begin() + static_cast<ptrdiff_t>(first),
+                                       o.op.regions.begin() + static_cast<ptrdiff_t>(last),
+                                       [&](const Region& region) { return o.importer.has_effects(region); });
   Tensors results[2];
   for (const size_t k : {0, 1})
     FETTLE_TRY_VOID(o.importer.in_body(bodies[k], names[k], [&]() -> Result<> {

@@ -45,7 +45,10 @@ Result<Tensors> host_call(OpImport& o) {
   }
   const size_t n = dtypes.size();
   const bool has_effect = n > types.size();
-  Attrs attrs{{"has_effect", int64_t{has_effect}}, {"dtypes", std::move(dtypes)}, {"ranks", std::move(ranks)}, {"dims", std::move(dims)}};
+  Attrs attrs{{"has_effect", int64_t{has_effect}},
+              {"dtypes", std::move(dtypes)},
+              {"ranks", std::move(ranks)},
+              {"dims", std::move(dims)}};
   Values parts = o.g.many("HostCall", std::move(inputs), std::move(attrs), n);
   FETTLE_TRY_VOID(o.g.status());
   if (has_effect) {

@@ -46,8 +46,8 @@ Types host_call_type(const Node& node) {
   }
   if (at != dims.size()) return bad_attribute(node, "there are more dims than the outputs have");
   const TensorType token{kU8, {}};
-  if (has_effect(node) && (node.inputs.size() < 2 || *node.inputs.back()->type != token || types.empty() ||
-                           types.back() != token))
+  if (has_effect(node) &&
+      (node.inputs.size() < 2 || *node.inputs.back()->type != token || types.empty() || types.back() != token))
     return bad_types(node, "it has an effect, and takes and gives no token");
   return types;
 }
@@ -61,7 +61,8 @@ std::vector<int64_t> host_call_numbers(const Node& node) {
 constexpr HostRule host_call_rule{.function = "fettle_host_call", .numbers = host_call_numbers, .only_runs = true};
 
 constexpr OpDef host_call_defs[] = {
-    define(kOpaque, "HostCall", {1, -1}, host_call_type, nullptr, {.n_outputs = -1, .host = &host_call_rule, .is_partial = always}),
+    define(kOpaque, "HostCall", {1, -1}, host_call_type, nullptr,
+           {.n_outputs = -1, .host = &host_call_rule, .is_partial = always}),
 };
 
 }  // namespace
