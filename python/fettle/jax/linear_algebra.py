@@ -5,6 +5,7 @@ of a matrix is NaN.
 """
 
 import functools
+import math
 
 import numpy as np
 import scipy.linalg
@@ -21,9 +22,10 @@ def _batched(function):
     @functools.wraps(function)
     def run(*operands, batch, **parameters):
         shape = operands[0].shape[:batch]
-        if 0 in shape:
+        count = math.prod(shape)
+        if count == 0:
             return None
-        flat = [operand.reshape(-1, *operand.shape[batch:]) for operand in operands]
+        flat = [operand.reshape(count, *operand.shape[batch:]) for operand in operands]
         rows = [function(*matrices, **parameters) for matrices in zip(*flat, strict=True)]
         return [np.stack(column).reshape(*shape, *column[0].shape) for column in zip(*rows, strict=True)]
 
