@@ -22,9 +22,10 @@ struct FettleContext {
   void* on_kernel_user;
   int32_t failed_kernel; /* that the model's call failed in: its index plus one; -1: in no kernel; 0: it did not fail */
   uint32_t cancelled;    /* atomic; not 0: fettle_call_kernel starts no kernel */
-  FettleStrings* strings; /* of which kernels have the numbers; null: there are none */
-  const char* reason;     /* why the kernel failed, a clause; null: it has not said */
-  const FettleTracer* tracer; /* null: nobody asks */
+  FettleStrings* strings;            /* of which kernels have the numbers; null: there are none */
+  const char* reason;                /* why the kernel failed, a clause; null: it has not said */
+  const FettleHostCalls* host_calls; /* functions of the host program; null: there are none */
+  const FettleTracer* tracer;        /* null: nobody asks */
 };
 
 /* Every compiled kernel, and the host program too.

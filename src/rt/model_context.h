@@ -14,7 +14,8 @@ struct FettleModel {
   const FettleModelInfo* info = nullptr;
   FettleTeam* team = nullptr;
   FettleScratch* scratch = nullptr;
-  FettleStrings strings;  // of its constants
+  FettleStrings strings;         // of its constants
+  FettleHostCalls host_calls{};  // `call` null: there are none
   int32_t huge_pages = 0;
   std::atomic<int32_t> users{1};  // whoever created it, and its contexts
 };
