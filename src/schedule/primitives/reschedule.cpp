@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/checks.h"
 #include "ir/rewrite.h"
 
 #include "schedule/dataflow/dataflow.h"
