@@ -188,8 +188,8 @@ class Kit {
     return lanes;
   }
 
-  /// e^x = 2^floor(n) * 2^(n - floor(n)) * e^r, for multiples n of 1/16. The fraction's power comes out of a table, by the
-  /// lowest bits of n + magic. So r is short, and a polynomial of degree 3 suffices.
+  /// e^x = 2^floor(n) * 2^(n - floor(n)) * e^r, for multiples n of 1/16. The fraction's power comes out of a table, by
+  /// the lowest bits of n + magic. So r is short, and a polynomial of degree 3 suffices.
   /// (Tang: Table-driven implementation of the exponential function in IEEE floating-point arithmetic, 1989.)
   Expr exp_by_table(const Expr& x) const {
     const auto [shifted, n, r] = reduce_to_multiple(x, w_.round_magic / 16);
