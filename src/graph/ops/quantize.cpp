@@ -110,6 +110,7 @@ Tensors quantize(const Node& node, std::span<const te::Tensor> in) {
       return small_float_code(to, moved, node.attrs.get_int("saturate", 1) != 0);
     }
     const Expr rounded = math("round", {quotient}), moved = zero ? rounded + zero : rounded;
+    if (program_dtype(to) == to) return cast(to, moved);  // which saturates
     const auto bound = [&](int64_t n) { return constant(static_cast<double>(n), work); };
     return cast(program_dtype(to), clamp(moved, bound(least_int(to)), bound(greatest_int(to))));
   }));

@@ -322,9 +322,6 @@ bool plain_product(Graph& graph, Node* node) {
     if (node->input(2)->is_constant()) around = node->input(2)->constant->int_at(0);
   }
   if (is_conv && !around) return false;
-  const auto fold = [&](Value* v) -> Value* {  // small sums and products of constants, at once
-    return v;
-  };
   Operand weights{b, node->input(3) && !is_zero(node->input(3)) ? node->input(3) : nullptr};
   if (const auto plain = less_zero(graph, weights, is_conv ? 0 : b->rank() - 1)) {
     weights = *plain;
@@ -347,11 +344,10 @@ bool plain_product(Graph& graph, Node* node) {
   const std::string_view op = node->op->name;
   Value* sum = new_node(graph, node, op, {rows.bytes, weights.bytes}, std::move(attrs));
   Value* less = nullptr;
-  const auto add = [&](Value* term) { less = less ? new_node(graph, node, "Add", {less, term}) : term; };
   if (rows.zero) {
     Value* sums = sums_of_weights(graph, node, weights.bytes, is_conv);
     if (is_conv) sums = along(graph, node, sums, 1, rank);
-    add(fold(new_node(graph, node, "Mul", {sums, rows.zero})));
+    less = new_node(graph, node, "Mul", {sums, rows.zero});
     if (weights.zero) {
       Value* all = new_node(graph, node, "Mul", {rows.zero, whole_number(graph, depth.value())});
       less = new_node(graph, node, "Sub", {less, new_node(graph, node, "Mul", {all, weights.zero})});
@@ -428,6 +424,76 @@ bool choose_type(Graph& graph, Node* node) {
   return true;
 }
 
+// --- requantisation: what is divided by the next scale is multiplied by a constant that is there already
+
+// Whether the value comes of sums of products, by elementwise work.
+bool is_of_products(const Graph& graph, const Value* value, int depth = 0) {
+  const Node* node = value->producer;
+  if (!node || depth > 8) return false;
+  if (is(node, "MatMulInteger") || is(node, "ConvInteger")) return true;
+  if (is(node, "DequantizeLinear")) return false;
+  const bool passes_on = is_pointwise(node) && graph.use_count(value) == 1;
+  return passes_on && std::ranges::any_of(node->inputs, [&](const Value* x) { return is_of_products(graph, x, depth + 1); });
+}
+
+std::optional<ConstantTensor> divided(const ConstantTensor& c, double by) {
+  std::vector<double> values = to_doubles(c);
+  for (double& v : values) v /= by;
+  return exact_constant(values, kF32, c.shape);
+}
+
+// Whether value / scale can be made without dividing.
+bool divides(const Graph& graph, const Value* value, int depth = 0) {
+  if (value->is_constant()) return true;
+  const Node* node = value->producer;
+  if (!node || depth > 8 || graph.use_count(value) != 1) return false;
+  const auto q = dequantized(value);
+  if (q) return q->scale->is_constant();
+  if (is(node, "Mul")) return operands(node, [](const Value* v) { return v->is_constant(); }).has_value();
+  if (is(node, "Add"))
+    return node->inputs[0] != node->inputs[1] && divides(graph, node->inputs[0], depth + 1) &&
+           divides(graph, node->inputs[1], depth + 1);
+  return is(node, "Relu") && divides(graph, node->inputs[0], depth + 1);
+}
+Value* divide(Graph& graph, Value* value, double by) {
+  const auto over = [&](const Value* c) { return graph.add_constant(c->name, *divided(*c->constant, by)); };
+  if (value->is_constant()) return over(value);
+  const Node* node = value->producer;
+  std::vector<Value*> inputs = node->inputs;
+  if (is(node, "DequantizeLinear"))
+    inputs[1] = over(inputs[1]);
+  else if (is(node, "Mul"))
+    (inputs[1]->is_constant() ? inputs[1] : inputs[0]) = over(inputs[1]->is_constant() ? inputs[1] : inputs[0]);
+  else
+    for (Value*& input : inputs) input = divide(graph, input, by);
+  return new_node(graph, node, node->op->name, std::move(inputs), node->attrs);
+}
+
+// quantised(f32(sums) * c, s) → quantised(f32(sums) * (c / s), 1), through sums and Relu
+bool requantize(Graph& graph, Node* node) {
+  const auto q = quantization(node);
+  if (!q || !is(node, "QuantizeLinear") || !is_positive(q->scale) || as_scalar(q->scale) == 1.0) return false;
+  Value* x = node->input(0);
+  if (!is_of_products(graph, x)) return false;
+  const double scale = *as_scalar(q->scale);
+  Value* one = graph.add_constant("one", scalar(1));
+  if (divides(graph, x)) {
+    x = divide(graph, x, scale);
+  } else {
+    Value* inverse = graph.add_constant(q->scale->name, scalar(1 / scale));
+    x = new_node(graph, node, "Mul", {x, inverse});
+  }
+  Attrs attrs = node->attrs;
+  Value* zero = q->zero;
+  if (is_zero(zero)) {
+    attrs.set("output_dtype", onnx_number(node->output()->dtype()));
+    zero = nullptr;
+  }
+  std::vector<Value*> inputs{x, one};
+  if (zero) inputs.push_back(zero);
+  return replace_with(graph, node, "QuantizeLinear", std::move(inputs), std::move(attrs));
+}
+
 }  // namespace
 
 Result<> lower_quantized(Graph& graph, const PassContext& context) {
@@ -456,6 +522,13 @@ Result<> lower_quantized(Graph& graph, const PassContext& context) {
   each([&](Node* node) { integer_product(graph, node); });
   graph.sort();
   each([&](Node* node) { plain_product(graph, node); });
+  graph.sort();
+  FETTLE_TRY_VOID(drop_dead(graph, context));
+  for (Node* node : std::vector<Node*>(graph.nodes()))  // constants of scales
+    if (!node->erased && node->output()->dtype() != kI8 && folds_at_once(*node))
+      FETTLE_TRY_VOID(fold_node(graph, node, context).map([](bool) {}));
+  graph.sort();
+  each([&](Node* node) { requantize(graph, node); });
   graph.sort();
   return drop_dead(graph, context);
 }
