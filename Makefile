@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-python bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads bench-torch check-hostile check-jax check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format lint sdist wheel site clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-python bench-quantised bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads bench-torch check-hostile check-jax check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format lint sdist wheel site clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -61,6 +61,9 @@ bench-operators: build ## Operators alone, untuned, against ONNX Runtime: where 
 
 bench-python: build fetch ## What Python adds: calls beside C++, importing, compiling and what is kept
 	@FETTLE_WORKER=$(BUILD)/bin/fettle-worker PYTHONPATH=$(BUILD)/python-package $(PYTHON) benchmarks/bench_python.py $(ARGS)
+
+bench-quantised: build models ## Quantised models, untuned, against ONNX Runtime and OpenVINO, and products of bytes against the peak
+	@$(PYTHON) benchmarks/bench_quantised.py $(ARGS)
 
 bench-recurrent: build ## Recurrent layers and small loops, untuned, against ONNX Runtime and OpenVINO
 	@$(PYTHON) benchmarks/bench_recurrent.py $(ARGS)

@@ -107,8 +107,8 @@ te::Tensor convolution(const Node& node, const te::Tensor& padded, const Window&
 Tensors conv(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const Window window, window_of(node));
   const te::Tensor x = padded(in[0], window, constant(0, in[0].dtype()), "conv_pad");
-  const te::Tensor sum = convolution(node, x, window,
-                                     [&](const Expr& pixel, const Indices& at) { return pixel * in[1](at); });
+  const te::Tensor sum =
+      convolution(node, x, window, [&](const Expr& pixel, const Indices& at) { return pixel * in[1](at); });
   return one(with_bias(node, sum, in));
 }
 
@@ -149,7 +149,8 @@ Tensors conv_integer(const Node& node, std::span<const te::Tensor> in) {
   te::Tensor x = in[0];
   if (has_tensor(in, 2)) {
     x = te::compute(
-        x.shape(), [&](const std::vector<Var>& i) { return cast(kI32, in[0](to_indices(i))) - cast(kI32, scalar_of(in[2])); },
+        x.shape(),
+        [&](const std::vector<Var>& i) { return cast(kI32, in[0](to_indices(i))) - cast(kI32, scalar_of(in[2])); },
         "less_zero");
   }
   x = padded(x, window, constant(pad_value, x.dtype()), "conv_pad");
@@ -328,7 +329,8 @@ constexpr WeightsRule transposed_weights{.channel_dim = 1, .output_dim = 1, .tak
 constexpr OpDef conv_defs[] = {
     define(kComplexOutFusable, "Conv", {2, 3}, conv_type, conv,
            {.image = ImageWork::kConvolution, .weights = &conv_weights}),
-    define(kComplexOutFusable, "ConvInteger", {2, 4}, conv_integer_type, conv_integer, {.image = ImageWork::kConvolution}),
+    define(kComplexOutFusable, "ConvInteger", {2, 4}, conv_integer_type, conv_integer,
+           {.image = ImageWork::kConvolution}),
     define(kComplexOutFusable, "ConvTranspose", {2, 3}, conv_transpose_type, conv_transpose,
            {.image = ImageWork::kTransposedConvolution, .weights = &transposed_weights}),
 };

@@ -89,8 +89,7 @@ bool move_bytes(Graph& graph, Node* node, const Quantization& q) {
     return replace_with(graph, node, "DequantizeLinear", {moved->output(), q.scale, q.zero}, q.node->attrs);
   std::vector<std::pair<Value*, Value*>> uses;
   for (size_t i = 0; i < node->outputs.size(); ++i) {
-    const Node* made =
-        insert(graph, node, "DequantizeLinear", {moved->output(i), q.scale, q.zero}, q.node->attrs);
+    const Node* made = insert(graph, node, "DequantizeLinear", {moved->output(i), q.scale, q.zero}, q.node->attrs);
     if (!made) return false;
     uses.emplace_back(node->outputs[i], made->output());
   }
@@ -187,22 +186,23 @@ bool integer_product(Graph& graph, Node* node) {
   if (is_conv) kept = attrs;
   Value* w_zero = w->zero && !is_zero(w->zero) ? w->zero : nullptr;
   if (w_zero) w_zero = reshaped_to(graph, node, w_zero, w_zero->rank() == 0 ? Shape{1} : w_zero->shape());
-  Value* sum = new_node(graph, node, is_conv ? "ConvInteger" : "MatMulInteger",
-                        {xs, ws, x->zero && !is_zero(x->zero) ? reshaped_to(graph, node, x->zero, {}) : nullptr, w_zero},
-                        std::move(kept));
+  Value* sum =
+      new_node(graph, node, is_conv ? "ConvInteger" : "MatMulInteger",
+               {xs, ws, x->zero && !is_zero(x->zero) ? reshaped_to(graph, node, x->zero, {}) : nullptr, w_zero},
+               std::move(kept));
   const int64_t output_channel = is_conv ? 1 : rank - 1;
   if (Value* whole = bias_of_sums(bias, x->scale, w->scale)) {
     sum = new_node(graph, node, "Add", {sum, is_conv ? along(graph, node, whole, 1, rank) : whole});
     bias = nullptr;
   }
-  Value* scale = new_node(graph, node, "Mul", {reshaped_to(graph, node, x->scale, {}),
-                                               along(graph, node, w->scale, output_channel, rank)});
+  Value* scale = new_node(graph, node, "Mul",
+                          {reshaped_to(graph, node, x->scale, {}), along(graph, node, w->scale, output_channel, rank)});
   Value* y = cast_to(graph, node, sum, kF32);
   Node* made = bias ? insert(graph, node, "Mul", {y, scale}) : replace_with(graph, node, "Mul", {y, scale});
   FETTLE_CHECK(made);
   if (bias)
-    FETTLE_CHECK(replace_with(graph, node, "Add",
-                              {made->output(), is_conv ? along(graph, node, bias, 1, rank) : bias}));
+    FETTLE_CHECK(
+        replace_with(graph, node, "Add", {made->output(), is_conv ? along(graph, node, bias, 1, rank) : bias}));
   return true;
 }
 
@@ -302,7 +302,8 @@ bool plain_product(Graph& graph, Node* node) {
   const bool is_conv = is(node, "ConvInteger");
   if (!is_conv && !is(node, "MatMulInteger")) return false;
   Value *a = node->input(0), *b = node->input(1);
-  if (a == b || a->rank() < 2 || b->rank() < 2 || (a->dtype() == kU8 && b->dtype() == kI8 && !node->input(2) && !node->input(3)))
+  if (a == b || a->rank() < 2 || b->rank() < 2 ||
+      (a->dtype() == kU8 && b->dtype() == kI8 && !node->input(2) && !node->input(3)))
     return false;
   const auto is_one = [](const Value* v) { return element_count(v->shape()) == Dim(1); };
   const Dim depth = a->shape().back();
@@ -379,8 +380,7 @@ void find_wanted(const Graph& graph, const Value* bytes, bool& is_row, bool& is_
         is_row = is_row || reader->input(0) == user->output();
         is_column = is_column || reader->input(1) == user->output();
       }
-    } else if (moves_only(user) && user->input(0) == bytes &&
-               std::ranges::count(user->inputs, bytes) == 1) {
+    } else if (moves_only(user) && user->input(0) == bytes && std::ranges::count(user->inputs, bytes) == 1) {
       for (const Value* output : user->outputs) find_wanted(graph, output, is_row, is_column, may_change);
     } else {
       may_change = false;
@@ -433,7 +433,8 @@ bool is_of_products(const Graph& graph, const Value* value, int depth = 0) {
   if (is(node, "MatMulInteger") || is(node, "ConvInteger")) return true;
   if (is(node, "DequantizeLinear")) return false;
   const bool passes_on = is_pointwise(node) && graph.use_count(value) == 1;
-  return passes_on && std::ranges::any_of(node->inputs, [&](const Value* x) { return is_of_products(graph, x, depth + 1); });
+  return passes_on &&
+         std::ranges::any_of(node->inputs, [&](const Value* x) { return is_of_products(graph, x, depth + 1); });
 }
 
 std::optional<ConstantTensor> divided(const ConstantTensor& c, double by) {
@@ -507,7 +508,8 @@ Result<> lower_quantized(Graph& graph, const PassContext& context) {
   if (!is_quantized) return {};
   // Weights that the file quantises.
   for (Node* node : std::vector<Node*>(graph.nodes()))
-    if (is(node, "QuantizeLinear") && can_fold(*node, 0)) FETTLE_TRY_VOID(fold_node(graph, node, context).map([](bool) {}));
+    if (is(node, "QuantizeLinear") && can_fold(*node, 0))
+      FETTLE_TRY_VOID(fold_node(graph, node, context).map([](bool) {}));
   each([&](Node* node) {
     if (node->inputs.empty() || !node->inputs[0]) return;
     if (const auto q = quantization(node); q && is(node, "QuantizeLinear"))
