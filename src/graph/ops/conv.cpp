@@ -112,9 +112,9 @@ Tensors conv(const Node& node, std::span<const te::Tensor> in) {
   return one(with_bias(node, sum, in));
 }
 
-// --- ConvInteger: (x - x zero point) * (w - w zero point) of bytes, in i32. The zero point of x is one number; of w one
-// number, or one an output channel. Around the image lie zeros, or with `pad_value` bytes of this value, from which no
-// zero point is taken.
+// --- ConvInteger: (x - x zero point) * (w - w zero point) of bytes, in i32. The zero point of x is one number; of w
+// one number, or one an output channel. Around the image lie zeros, or with `pad_value` bytes of this value, from which
+// no zero point is taken.
 
 bool is_one_number(const Shape& shape) {
   return std::ranges::all_of(shape, [](const Dim& d) { return d == Dim(1); });
