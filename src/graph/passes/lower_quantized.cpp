@@ -57,7 +57,8 @@ bool same_constant(const Value* a, const Value* b) {
 }
 bool is_positive(const Value* scale) {
   const auto number = as_scalar(scale);
-  return number && *number > 0 && std::isnormal(*number);
+  constexpr double kGreatest = 0x1p100;  // times a byte it is finite
+  return number && *number >= static_cast<double>(std::numeric_limits<float>::min()) && *number <= kGreatest;
 }
 bool alike(const Quantization& a, const Quantization& b) {
   return a.is_plain && b.is_plain && a.bytes()->dtype() == b.bytes()->dtype() && same_constant(a.scale, b.scale) &&
@@ -73,9 +74,15 @@ bool moves_only(const Node* node) {
   return std::ranges::any_of(kNames, [&](std::string_view name) { return is(node, name); });
 }
 
-// f(dequantised(x)) → dequantised(f(x))
+// f(dequantised(x)) → dequantised(f(x)); of scales along an axis for transposes alone
 bool move_bytes(Graph& graph, Node* node, const Quantization& q) {
-  if (!q.is_plain || graph.is_output(q.node->output())) return false;
+  if (graph.is_output(q.node->output())) return false;
+  Attrs attrs = q.node->attrs;
+  if (!q.is_plain) {
+    if (!is(node, "Transpose") || q.scale->rank() != 1 || (q.zero && q.zero->rank() != 1)) return false;
+    const std::vector<int64_t> perm = permutation(node);
+    attrs.set("axis", static_cast<int64_t>(std::ranges::find(perm, q.axis) - perm.begin()));
+  }
   const bool is_pool = is(node, "MaxPool") && node->outputs.size() == 1 && is_positive(q.scale);
   if (!is_pool && !moves_only(node)) return false;
   for (size_t i = 1; i < node->inputs.size(); ++i)
@@ -86,10 +93,10 @@ bool move_bytes(Graph& graph, Node* node, const Quantization& q) {
   for (size_t i = 0; i < node->outputs.size(); ++i)
     moved->outputs[i]->type = TensorType{q.bytes()->dtype(), node->outputs[i]->shape()};
   if (node->outputs.size() == 1)
-    return replace_with(graph, node, "DequantizeLinear", {moved->output(), q.scale, q.zero}, q.node->attrs);
+    return replace_with(graph, node, "DequantizeLinear", {moved->output(), q.scale, q.zero}, attrs);
   std::vector<std::pair<Value*, Value*>> uses;
   for (size_t i = 0; i < node->outputs.size(); ++i) {
-    const Node* made = insert(graph, node, "DequantizeLinear", {moved->output(i), q.scale, q.zero}, q.node->attrs);
+    const Node* made = insert(graph, node, "DequantizeLinear", {moved->output(i), q.scale, q.zero}, attrs);
     if (!made) return false;
     uses.emplace_back(node->outputs[i], made->output());
   }
@@ -160,7 +167,31 @@ Value* bias_of_sums(const Value* bias, const Value* x_scale, const Value* w_scal
     const double wanted = *x * w.at(w.n_elems() == 1 ? 0 : i), stated = s.at(s.n_elems() == 1 ? 0 : i);
     if (!(std::abs(stated - wanted) <= 1e-6 * std::abs(wanted))) return nullptr;
   }
+  const Value* whole = node->input(0);
+  if (!whole->is_constant()) return nullptr;
+  constexpr int64_t kGreatest = int64_t{1} << 30;  // with a sum of products of kMostTerms it stays in i32
+  for (const int64_t number : to_ints(*whole->constant))
+    if (std::abs(number) > kGreatest) return nullptr;
   return node->input(0);
+}
+
+// Sums of so many products of two bytes less zero points stay below 2^30.
+constexpr int64_t kMostTerms = (int64_t{1} << 30) / (255 * 255);
+
+// Whether the product of bytes is worth it: it has an instruction for terms side by side, and its sums fit.
+bool is_worth_it(const Node* product, const Value* x, const Value* w) {
+  constexpr int64_t kFewestTerms = 3, kFewestColumns = 9;
+  const bool is_conv = is(product, "Conv"), transposes = product->attrs.get_int("transB", 0) != 0;
+  if (is_conv ? !w->is_static() : !x->shape().back().is_number()) return false;
+  const Dim terms = is_conv                                    ? w->shape()[1]
+                    : product->attrs.get_int("transA", 0) != 0 ? x->shape()[0]
+                                                               : x->shape().back();
+  const Dim columns = is_conv || transposes ? w->shape()[0] : w->shape().back();
+  if (!terms.is_number() || !columns.is_number()) return false;
+  int64_t all = terms.value();
+  for (size_t d = 2; is_conv && d < w->shape().size(); ++d) all *= w->shape()[d].value();
+  const int64_t per_group = columns.value() / product->attrs.get_int("group", 1);
+  return terms.value() >= kFewestTerms && per_group >= kFewestColumns && all <= kMostTerms;
 }
 
 // product(dequantised(x), dequantised(w)) + bias  →  f32(integer product(x, w) + bias') * (x scale * w scale)
@@ -170,7 +201,7 @@ bool integer_product(Graph& graph, Node* node) {
   const auto x = dequantized(node->input(0)), w = dequantized(node->input(1));
   if (!x || !w || !x->is_plain || node->input(0) == node->input(1)) return false;
   const int rank = node->output()->rank();
-  if (x->bytes()->rank() < 2 || w->bytes()->rank() < 2) return false;
+  if (x->bytes()->rank() < 2 || w->bytes()->rank() < 2 || !is_worth_it(node, x->bytes(), w->bytes())) return false;
   const Attrs& attrs = node->attrs;
   Value* bias = node->input(2);
   const bool transposes = is_gemm && attrs.get_int("transB", 0) != 0;
@@ -523,6 +554,10 @@ Result<> lower_quantized(Graph& graph, const PassContext& context) {
   graph.sort();
   each([&](Node* node) { integer_product(graph, node); });
   graph.sort();
+  // Weights that are moved are constants again.
+  for (Node* node : std::vector<Node*>(graph.nodes()))
+    if (!node->erased && moves_only(node) && is_byte(node->output()->dtype()) && can_fold(*node, 0))
+      FETTLE_TRY_VOID(fold_node(graph, node, context).map([](bool) {}));
   each([&](Node* node) { plain_product(graph, node); });
   graph.sort();
   FETTLE_TRY_VOID(drop_dead(graph, context));

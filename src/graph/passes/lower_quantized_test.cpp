@@ -18,6 +18,12 @@ class LowerQuantized : public PassFixture {
     const auto n = static_cast<int64_t>(values.size());
     return g.add_constant("list", to_tensor(values, dtype, {n}).value());
   }
+  // The values over and over, n in all.
+  Value* repeated(const std::vector<double>& values, size_t n, DType dtype) {
+    std::vector<double> all;
+    for (size_t i = 0; i < n; ++i) all.push_back(values[i % values.size()]);
+    return list(std::move(all), dtype);
+  }
   Value* dequantize(Value* x, double scale, int64_t zero, DType dtype) {
     return op("DequantizeLinear", {x, number(scale), byte(zero, dtype)});
   }
@@ -73,7 +79,7 @@ TEST_F(LowerQuantized, MatMul) {
     for (const DType b : {kU8, kI8}) {
       g = Graph("g");
       Value* x = quantize(input("x", {2, 5, 24}), 0.25, 3, a);
-      Value* w = bytes({24, 8}, b, b == kU8 ? 0 : -128, b == kU8 ? 255 : 127);
+      Value* w = bytes({24, 12}, b, b == kU8 ? 0 : -128, b == kU8 ? 255 : 127);
       Value* y = op("MatMul", {dequantize(x, 0.25, 3, a), dequantize(w, 0.5, b == kU8 ? 128 : 0, b)});
       g.add_output("y", quantize(op("Relu", {y}), 64, 5, a));
       compare("MatMulInteger 1");
@@ -85,8 +91,9 @@ TEST_F(LowerQuantized, MatMul) {
 // Weights of each column, whose zero points do not fit bytes that are signed.
 TEST_F(LowerQuantized, ZeroPointsOfBoth) {
   Value* x = quantize(input("x", {5, 24}), 0.25, 100, kU8);
-  Value* w = bytes({24, 3}, kU8, 0, 255);
-  Value* dw = op("DequantizeLinear", {w, list({0.5, 1, 2}, kF32), list({0, 7, 255}, kU8)}, axis(1));
+  Value* w = bytes({24, 9}, kU8, 0, 255);
+  Value* dw = op("DequantizeLinear",
+                 {w, list({0.5, 1, 2, 1, 1, 1, 1, 1, 4}, kF32), list({0, 7, 255, 1, 2, 3, 4, 5, 128}, kU8)}, axis(1));
   g.add_output("y", op("MatMul", {dequantize(x, 0.25, 100, kU8), dw}));
   compare("MatMulInteger 1");
   expect_plain();
@@ -94,14 +101,12 @@ TEST_F(LowerQuantized, ZeroPointsOfBoth) {
 
 TEST_F(LowerQuantized, GemmAndBias) {
   Value* x = quantize(input("x", {5, 24}), 0.25, 128, kU8);
-  Value* w = op("DequantizeLinear", {bytes({8, 24}, kI8, -128, 127), list({1, 2, 4, 8, 1, 2, 4, 8}, kF32)}, axis(0));
-  Value* bias =
-      op("DequantizeLinear",
-         {list({1, -2, 3000, -4, 5, 6, 7, -8}, kI32), list({0.25, 0.5, 1, 2, 0.25, 0.5, 1, 2}, kF32)}, axis(0));
-  Value* plain_bias = list({1, 2, 3, 4, 5, 6, 7, 8}, kF32);
+  const auto weights = [&](std::vector<double> scales) { return repeated(scales, 12, kF32); };
+  Value* w = op("DequantizeLinear", {bytes({12, 24}, kI8, -128, 127), weights({1, 2, 4, 8})}, axis(0));
+  Value* bias = op("DequantizeLinear", {repeated({1, -2, 3000, -4, 5}, 12, kI32), weights({0.25, 0.5, 1, 2})}, axis(0));
+  Value* plain_bias = weights({1, 2, 3, 4, 5, 6, 7, 8});
   for (Value* b : {bias, plain_bias}) {
-    Value* y = op("Gemm", {dequantize(x, 0.25, 128, kU8), w, b}, ints("transB", {}));
-    y->producer->attrs = {{"transB", int64_t{1}}};
+    Value* y = op("Gemm", {dequantize(x, 0.25, 128, kU8), w, b}, {{"transB", int64_t{1}}});
     g.add_output(b == bias ? "y" : "z", quantize(y, 128, 9, kU8));
   }
   compare("MatMulInteger 2");
@@ -111,7 +116,7 @@ TEST_F(LowerQuantized, GemmAndBias) {
 // The second operand of a product of activations is made signed, where it is quantised.
 TEST_F(LowerQuantized, ProductOfActivations) {
   Value* q = quantize(input("q", {2, 5, 24}), 0.25, 3, kU8);
-  Value* k = quantize(input("k", {2, 5, 24}), 0.5, 120, kU8);
+  Value* k = quantize(input("k", {2, 10, 24}), 0.5, 120, kU8);
   Value* t = op("Transpose", {dequantize(k, 0.5, 120, kU8)}, ints("perm", {0, 2, 1}));
   t = dequantize(quantize(t, 0.5, 120, kU8), 0.5, 120, kU8);
   g.add_output("y", op("MatMul", {dequantize(q, 0.25, 3, kU8), t}));
@@ -121,22 +126,46 @@ TEST_F(LowerQuantized, ProductOfActivations) {
 }
 
 TEST_F(LowerQuantized, Convolution) {
-  for (const DType a : {kU8, kI8})
-    for (const int64_t group : {1, 2}) {
-      g = Graph("g");
-      Value* x = quantize(input("x", {2, 4, 5, 6}), 0.25, 20, a);
-      Value* w =
-          op("DequantizeLinear", {bytes({4, 4 / group, 3, 3}, kI8, -128, 127), list({1, 2, 0.5, 4}, kF32)}, axis(0));
-      Value* bias = op("DequantizeLinear", {list({1, -2, 3000, -4}, kI32), list({0.25, 0.5, 0.125, 1}, kF32)}, axis(0));
-      Attrs attrs = ints("pads", {1, 1, 1, 1});
-      attrs.set("group", group);
-      Value* y = op("Conv", {dequantize(x, 0.25, 20, a), w, bias}, attrs);
-      Value* residual = quantize(input("r", {2, 4, 5, 6}), 0.5, 1, kU8);
-      y = op("Relu", {op("Add", {y, dequantize(residual, 0.5, 1, kU8)})});
-      g.add_output("y", quantize(y, 16, 5, a));
-      compare("ConvInteger 1");
-      expect_plain();
-    }
+  for (const DType a : {kU8, kI8}) {
+    g = Graph("g");
+    Value* x = quantize(input("x", {2, 4, 5, 6}), 0.25, 20, a);
+    const auto scales = [&](double by) { return repeated({by, 2 * by, by / 2, 4 * by}, 12, kF32); };
+    Value* w = op("DequantizeLinear", {bytes({12, 4, 3, 3}, kI8, -128, 127), scales(1)}, axis(0));
+    Value* bias = op("DequantizeLinear", {repeated({1, -2, 3000, -4}, 12, kI32), scales(0.25)}, axis(0));
+    Value* y = op("Conv", {dequantize(x, 0.25, 20, a), w, bias}, ints("pads", {1, 1, 1, 1}));
+    Value* residual = quantize(input("r", {2, 12, 5, 6}), 0.5, 1, kU8);
+    y = op("Relu", {op("Add", {y, dequantize(residual, 0.5, 1, kU8)})});
+    g.add_output("y", quantize(y, 16, 5, a));
+    compare("ConvInteger 1");
+    expect_plain();
+  }
+}
+
+// No instruction multiplies what has few terms, or few columns.
+TEST_F(LowerQuantized, SmallProductsStayOnesOfFloats) {
+  Value* x = quantize(input("x", {5, 24}), 0.25, 3, kU8);
+  Value* w = dequantize(bytes({24, 2}, kI8, -128, 127), 0.5, 0, kI8);
+  g.add_output("y", op("MatMul", {dequantize(x, 0.25, 3, kU8), w}));
+  compare("MatMul 1");
+}
+
+// Sums that i32 may not hold.
+TEST_F(LowerQuantized, LongProductsStayOnesOfFloats) {
+  Value* x = quantize(input("x", {1, 20'000}), 0.25, 3, kU8);
+  Value* w = dequantize(bytes({20'000, 9}, kI8, 0, 1), 0.5, 0, kI8);
+  g.add_output("y", op("MatMul", {dequantize(x, 0.25, 3, kU8), w}));
+  g.sort();
+  ASSERT_TRUE(optimize(g));
+  EXPECT_NE(histogram(g).find("MatMul 1"), std::string::npos) << to_text(g);
+}
+
+// Weights of one scale a column, transposed.
+TEST_F(LowerQuantized, TransposedWeights) {
+  Value* x = quantize(input("x", {5, 24}), 0.25, 3, kU8);
+  Value* w = op("DequantizeLinear", {bytes({12, 24}, kI8, -128, 127), repeated({1, 2}, 12, kF32)}, axis(0));
+  g.add_output("y", op("MatMul", {dequantize(x, 0.25, 3, kU8), op("Transpose", {w}, ints("perm", {1, 0}))}));
+  compare("MatMulInteger 1");
+  expect_plain();
 }
 
 TEST_F(LowerQuantized, OperatorsOfIntegers) {

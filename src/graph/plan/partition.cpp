@@ -76,7 +76,7 @@ class Partitioner {
     const Node& user = *to.users.front();
     const FusionKind kind = fusion_kind(user);
     return (kind == FusionKind::kElementwise || kind == FusionKind::kBroadcast) && user.outputs.size() == 1 &&
-           !may_be_view(user) && user.output()->shape() == to.shape();
+           !may_be_view(user) && !is_host(user) && user.output()->shape() == to.shape();
   }
 
   /// Nodes of which widens_for_one() holds join whoever reads them.
