@@ -39,7 +39,7 @@ class LowerQuantized : public PassFixture {
     const auto results = [&](Graph& graph, const PassContext& context) {
       const auto done = optimize(graph, context);
       EXPECT_TRUE(done) << done.error().to_string();
-      RandomStream draws(7);
+      RandomStream draws{7};
       std::map<std::string, ConstantTensor> inputs;
       for (const Value* value : graph.inputs()) {
         TensorBuilder t = make_tensor(value->dtype(), value->extents()).value();
