@@ -99,10 +99,15 @@ Tensors quantize(const Node& node, std::span<const te::Tensor> in) {
   const DType usual = scale_type.is_float() ? scale_type : from.is_float() ? from : kF32;
   FETTLE_TRY(const DType precision, attribute_type(node, "precision", usual));
   const DType work = computed_dtype(precision);
+  const auto& known = node.inputs[1]->constant;
+  const bool divides_by_one = known && known->n_elems() == 1 && !known->dtype.is_small_float() && known->at(0) == 1;
   return one(map_output(node, [&](const Indices& i) {
     const auto at_precision = [&](const Expr& e) { return cast(work, cast(precision, e)); };
-    const Expr scale = value_of(node, 1, parameter(node, 1, in[1], i, axis));
-    const Expr quotient = at_precision(at_precision(in[0](i)) / at_precision(scale));
+    Expr quotient = at_precision(in[0](i));
+    if (!divides_by_one) {
+      const Expr scale = value_of(node, 1, parameter(node, 1, in[1], i, axis));
+      quotient = at_precision(quotient / at_precision(scale));
+    }
     Expr zero;
     if (has_tensor(in, 2)) zero = cast(work, value_of(node, 2, parameter(node, 2, in[2], i, axis)));
     if (to.is_small_float()) {

@@ -328,6 +328,39 @@ Value* sums_of_weights(Graph& graph, const Node* near, Value* w, bool is_conv) {
   return graph.add_constant(w->name + ".sums", std::move(made).finish());
 }
 
+// x with channels of no weight up to a multiple of four, as many as an instruction sums, and with what lies around it:
+// windows then lie side by side in memory.
+//   convinteger(x[n, 3, h, w], w) {pads}   →   convinteger(pad(x)[n, 4, h', w'], w')
+void fill_channels(Graph& graph, const Node* near, Operand& rows, Operand& weights, Attrs& attrs, int64_t around) {
+  constexpr int64_t kStep = 4, kMostChannels = 16;  // more channels are filled up by the kernel itself
+  const Dim& channels = rows.bytes->shape()[1];
+  if (!channels.is_number() || channels.value() % kStep == 0 || channels.value() > kMostChannels) return;
+  if (attrs.get_int("group", 1) != 1 || !weights.bytes->is_constant()) return;
+  const std::string auto_pad = attrs.get_string("auto_pad", "NOTSET");
+  if (auto_pad != "NOTSET" && !auto_pad.empty()) return;
+  const int64_t more = kStep - channels.value() % kStep;
+  const auto n = static_cast<size_t>(rows.bytes->rank()) - 2;
+  const std::vector<int64_t> pads = attrs.get_ints("pads", std::vector<int64_t>(2 * n, 0));
+  std::vector<int64_t> all{0, 0};
+  all.insert(all.end(), pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(n));
+  all.insert(all.end(), {0, more});
+  all.insert(all.end(), pads.begin() + static_cast<std::ptrdiff_t>(n), pads.end());
+  rows.bytes = new_node(graph, near, "Pad", {rows.bytes}, {{"pads", all}, {"value", static_cast<double>(around)}});
+  attrs.erase("pads");
+  attrs.erase("pad_value");
+  const ConstantTensor& w = *weights.bytes->constant;
+  std::vector<int64_t> shape = w.shape;
+  shape[1] += more;
+  TensorBuilder made = make_tensor(kI8, shape).value();
+  const auto from = w.elems<int8_t>();
+  const auto to = made.elems<int8_t>();
+  const size_t had = from.size() / static_cast<size_t>(shape[0]), has = to.size() / static_cast<size_t>(shape[0]);
+  for (size_t c = 0; c < static_cast<size_t>(shape[0]); ++c)
+    std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(c * had), had,
+                to.begin() + static_cast<std::ptrdiff_t>(c * has));
+  weights.bytes = graph.add_constant(weights.bytes->name, std::move(made).finish());
+}
+
 // Σ (a - za)(b - zb)  →  Σ a'b' - za'·Σb' - zb'·Σa' + k·za'·zb',  a' of u8 and b' of i8
 bool plain_product(Graph& graph, Node* node) {
   const bool is_conv = is(node, "ConvInteger");
@@ -371,6 +404,7 @@ bool plain_product(Graph& graph, Node* node) {
   if (is_conv) {
     attrs = node->attrs;
     if (*around != 0) attrs.set("pad_value", *around);
+    fill_channels(graph, node, rows, weights, attrs, *around);
   }
   const int rank = node->output()->rank();
   const std::string_view op = node->op->name;
@@ -453,6 +487,23 @@ bool choose_type(Graph& graph, Node* node) {
   shift_bytes(graph, node->output(), wanted);
   put_in_place(graph, node, made);
   return true;
+}
+
+// (sum - c) + bias  →  sum + (bias - c), of constants in i32
+void join_addends(Graph& graph, Node* node) {
+  if (!is(node, "Add") || node->output()->dtype() != kI32) return;
+  Node* before = made_only_for_us(graph, node->input(0), "Sub");
+  if (!before || !before->input(1)->is_constant() || !node->input(1)->is_constant()) return;
+  if (!made_by(before->input(0), "MatMulInteger") && !made_by(before->input(0), "ConvInteger")) return;
+  const ConstantTensor &c = *before->input(1)->constant, &bias = *node->input(1)->constant;
+  if (c.shape != bias.shape) return;
+  TensorBuilder made = make_tensor(kI32, bias.shape).value();
+  const auto to = made.elems<uint32_t>();
+  for (size_t i = 0; i < to.size(); ++i)
+    to[i] = static_cast<uint32_t>(bias.int_at(static_cast<int64_t>(i))) -
+            static_cast<uint32_t>(c.int_at(static_cast<int64_t>(i)));
+  Value* both = graph.add_constant(node->input(1)->name, std::move(made).finish());
+  replace_with(graph, node, "Add", {before->input(0), both});
 }
 
 // --- requantisation: what is divided by the next scale is multiplied by a constant that is there already
@@ -565,6 +616,7 @@ Result<> lower_quantized(Graph& graph, const PassContext& context) {
     if (!node->erased && node->output()->dtype() != kI8 && folds_at_once(*node))
       FETTLE_TRY_VOID(fold_node(graph, node, context).map([](bool) {}));
   graph.sort();
+  each([&](Node* node) { join_addends(graph, node); });
   each([&](Node* node) { requantize(graph, node); });
   graph.sort();
   return drop_dead(graph, context);
