@@ -552,6 +552,22 @@ Value* divide(Graph& graph, Value* value, double by) {
   return new_node(graph, node, node->op->name, std::move(inputs), node->attrs);
 }
 
+// dequantised(quantised(x, 1, z), s, z) → clip(round(x)) * s: what it is without the way through bytes, of numbers
+bool stays_float(Graph& graph, const Node* node, const Quantization& q, Value* x) {
+  Node* user = only_user(graph, node->output());
+  const auto back = is(user, "DequantizeLinear") ? quantization(user) : std::nullopt;
+  if (!back || !q.is_plain || !back->is_plain || !back->scale->is_constant() || !same_constant(q.zero, back->zero) ||
+      (q.zero && !q.zero->is_constant()))
+    return false;
+  const int64_t zero = q.zero ? q.zero->constant->int_at(0) : 0;
+  const DType bytes = q.bytes()->dtype();
+  Value* steps = new_node(graph, node, "Round", {x});
+  steps = new_node(graph, node, "Clip", {steps},
+                   {{"min", static_cast<double>(least_int(bytes) - zero)},
+                    {"max", static_cast<double>(greatest_int(bytes) - zero)}});
+  return replace_with(graph, user, "Mul", {steps, reshaped_to(graph, node, back->scale, {})});
+}
+
 // quantised(f32(sums) * c, s) → quantised(f32(sums) * (c / s), 1), through sums and Relu
 bool requantize(Graph& graph, Node* node) {
   const auto q = quantization(node);
@@ -566,6 +582,7 @@ bool requantize(Graph& graph, Node* node) {
     Value* inverse = graph.add_constant(q->scale->name, scalar(1 / scale));
     x = new_node(graph, node, "Mul", {x, inverse});
   }
+  if (stays_float(graph, node, *q, x)) return true;
   Attrs attrs = node->attrs;
   Value* zero = q->zero;
   if (is_zero(zero)) {

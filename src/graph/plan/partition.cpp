@@ -69,7 +69,8 @@ class Partitioner {
 
   /// Whether a node makes numbers of bytes for elementwise work that alone reads them, and had better read the bytes.
   bool widens_for_one(const Node& node) const {
-    if (node.op->work != ElementWork::kConverts || node.inputs.size() < 2 || node.outputs.size() != 1) return false;
+    if (node.op->work != ElementWork::kConverts || node.inputs.size() < 2 || !node.input(0) || node.outputs.size() != 1)
+      return false;
     const Value &from = *node.input(0), &to = *node.output();
     if (!from.dtype().is_int() || from.dtype().bits != 8 || to.dtype().bits <= 8) return false;
     if (to.users.size() != 1 || outputs_.contains(&to)) return false;
