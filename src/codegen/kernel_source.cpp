@@ -12,8 +12,8 @@ namespace fettle {
 namespace {
 
 std::mutex added_mutex;
-std::vector<const KernelSourceDef*>& added() {
-  static std::vector<const KernelSourceDef*> list;
+KernelSources& added() {
+  static KernelSources list;
   return list;
 }
 
@@ -74,9 +74,9 @@ Result<KernelInfo> info_of(const Annotated& of, const KernelOffer& offer, const 
 
 }  // namespace
 
-std::vector<const KernelSourceDef*> kernel_sources() {
+KernelSources kernel_sources() {
   const auto builtin = builtin_kernel_sources();
-  std::vector<const KernelSourceDef*> all(builtin.begin(), builtin.end());
+  KernelSources all(builtin.begin(), builtin.end());
   const std::lock_guard lock(added_mutex);
   all.insert(all.end(), added().begin(), added().end());
   return all;
@@ -98,8 +98,8 @@ AddedKernelSource::~AddedKernelSource() {
   std::erase(added(), def_);
 }
 
-Result<std::vector<const KernelSourceDef*>> kernel_sources_named(const std::vector<std::string>& names) {
-  std::vector<const KernelSourceDef*> found;
+Result<KernelSources> kernel_sources_named(const std::vector<std::string>& names) {
+  KernelSources found;
   for (const std::string& name : names) {
     const KernelSourceDef* def = find_kernel_source(name);
     if (!def) {
@@ -128,7 +128,7 @@ std::string kernel_source_of_trace(std::string_view trace) {
   return close == std::string_view::npos ? "?" : std::string(trace.substr(open + 1, close - open - 1));
 }
 
-bool is_allowed(std::string_view trace, const std::vector<const KernelSourceDef*>& sources) {
+bool is_allowed(std::string_view trace, const KernelSources& sources) {
   const std::string needed = kernel_source_of_trace(trace);
   return needed.empty() || std::ranges::any_of(sources, [&](const KernelSourceDef* source) {
            const auto version = source->version();

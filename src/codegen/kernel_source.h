@@ -52,10 +52,13 @@ struct KernelSourceDef {
   Result<KernelImage> (*build)(const KernelOffer& offer, bool prologue, const Target& target, const std::string& entry);
 };
 
+/// Those that may be used. None: kernels are Fettle's own.
+using KernelSources = std::vector<const KernelSourceDef*>;
+
 /// Those of the folders of src/codegen.
 std::span<const KernelSourceDef* const> builtin_kernel_sources();
 /// Those, and what was added.
-std::vector<const KernelSourceDef*> kernel_sources();
+KernelSources kernel_sources();
 /// Null where there is none.
 const KernelSourceDef* find_kernel_source(std::string_view name);
 /// A source of a program's own, as long as this lives.
@@ -70,14 +73,14 @@ class AddedKernelSource {
   const KernelSourceDef* def_;
 };
 /// Those of these names ("onednn"). E709 where there is no such source.
-Result<std::vector<const KernelSourceDef*>> kernel_sources_named(const std::vector<std::string>& names);
+Result<KernelSources> kernel_sources_named(const std::vector<std::string>& names);
 
 /// The annotation ("onednn 3.2.0"), or "": the program's kernel is Fettle's own.
 std::string kernel_source_of(const Func& scheduled);
 /// The same of a trace's text, without replaying it.
 std::string kernel_source_of_trace(std::string_view trace);
 /// Whether a trace needs no source but these, each as its trace has it: of the same version as on this machine.
-bool is_allowed(std::string_view trace, const std::vector<const KernelSourceDef*>& sources);
+bool is_allowed(std::string_view trace, const KernelSources& sources);
 
 /// `workload`, to be computed by the source's kernel: its trace is the two annotations. E301 where it declines.
 struct OfferedSchedule {

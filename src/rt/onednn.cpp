@@ -360,10 +360,11 @@ Execution* make_execution(const Api& api, const OnednnPart& part, const PartStat
   execution->scratchpad = state.scratchpad_bytes > 0 ? fettle_pages_alloc(state.scratchpad_bytes, 0) : nullptr;
   good = good && (state.scratchpad_bytes == 0 || execution->scratchpad != nullptr);
   for (int32_t t = 0; good && t < part.n_tensors; ++t)
-    good = api.memory_create(&execution->memories[t], api.engine, description_of(api, part, state, t), nullptr) == 0;
+    good = api.memory_create(&execution->memories[t], description_of(api, part, state, t), api.engine, nullptr) == 0;
   good = good && (state.scratchpad_bytes == 0 ||
-                  api.memory_create(&execution->memories[part.n_tensors], api.engine,
-                                    api.pd_query_md(state.description, kScratchpadMd, 0), execution->scratchpad) == 0);
+                  api.memory_create(&execution->memories[part.n_tensors],
+                                    api.pd_query_md(state.description, kScratchpadMd, 0), api.engine,
+                                    execution->scratchpad) == 0);
   if (good) return execution;
   free_execution(api, part, state, execution);
   return nullptr;
@@ -434,9 +435,9 @@ bool pack_part(const Api& api, const OnednnPart& part, const PartState& state, v
   bool good = description != nullptr &&
               api.reorder(&pd, description, api.engine, packed, api.engine, nullptr) == 0 &&
               api.primitive_create(&reorder, pd) == 0 && api.stream_create(&stream, api.engine, 1) == 0 &&
-              api.memory_create(&source, api.engine, description, static_cast<char*>(buffers[0]) + from.offset_bytes) ==
+              api.memory_create(&source, description, api.engine, static_cast<char*>(buffers[0]) + from.offset_bytes) ==
                   0 &&
-              api.memory_create(&destination, api.engine, packed, static_cast<char*>(buffers[1]) + to.offset_bytes) == 0;
+              api.memory_create(&destination, packed, api.engine, static_cast<char*>(buffers[1]) + to.offset_bytes) == 0;
   if (good) {
     const ExecutionArgument arguments[] = {{kFrom, source}, {kTo, destination}};
     good = api.primitive_execute(reorder, stream, 2, arguments) == 0;

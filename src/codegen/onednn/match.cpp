@@ -431,9 +431,10 @@ Result<Matched> Reduction::windows() {
     }
     if (window.stride < 1 || window.dilation < 1) return declined("a window moves backwards");
     const int64_t needed = (count - 1) * window.stride + (window.window - 1) * window.dilation + 1;
-    extent = std::min(extent, needed - window.padding_low);
+    // What is left over at the end, less than a step of the window, oneDNN passes over, too.
+    extent = std::min(extent, needed - window.padding_low + window.stride - 1);
     if (extent < 1) return declined("a window sees nothing of the image");
-    window.padding_high = needed - window.padding_low - extent;
+    window.padding_high = std::max<int64_t>(0, needed - window.padding_low - extent);
     matched.windows.push_back(window);
 
     Group pixel{count, {}};

@@ -1,7 +1,8 @@
 #include "codegen/onednn/parts.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
+#include <numeric>
 
 namespace fettle::onednn {
 namespace {
@@ -73,6 +74,21 @@ void cut_part(rt::OnednnPart& part, const Matched& matched, const Cut& cut, int6
   }
 }
 
+/// Dimensions of one element take the strides that a dense tensor would have: oneDNN knows its layouts by all strides.
+void settle_strides(rt::OnednnTensor& tensor) {
+  std::array<int32_t, rt::kOnednnMaxRank> order{};
+  std::iota(order.begin(), order.end(), 0);
+  const auto end = order.begin() + tensor.rank;
+  std::sort(order.begin(), end, [&](int32_t a, int32_t b) {
+    return std::pair(tensor.strides[a], -a) < std::pair(tensor.strides[b], -b);
+  });
+  int64_t whole = 1;
+  for (auto d = order.begin(); d != end; ++d) {
+    if (tensor.dims[*d] == 1) tensor.strides[*d] = whole;
+    whole = std::max(whole, tensor.dims[*d] * tensor.strides[*d]);
+  }
+}
+
 }  // namespace
 
 std::vector<uint8_t> make_call(const Matched& matched, int threads, int packed, int packed_buffer) {
@@ -114,6 +130,7 @@ std::vector<uint8_t> make_call(const Matched& matched, int threads, int packed, 
     if (cut.along != Along::kNothing) cut_part(part, matched, cut, ranges[p].first, ranges[p].second);
     for (int32_t t = 0; t < part.n_tensors; ++t) {
       rt::OnednnTensor& tensor = part.tensors[t];
+      settle_strides(tensor);
       if (packed < 0 || tensor.argument != rt::onednn::kWeights) continue;
       part.packed_from = tensor;
       part.packed_from.buffer = 0;  // of the prologue
