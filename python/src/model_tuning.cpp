@@ -179,8 +179,7 @@ void bind_model_tuning(nb::module_& m) {
         return std::make_unique<PyModelTuning>(PyModelTuning{std::make_unique<ModelTuning>(std::move(job))});
       },
       nb::arg("source"), nb::arg("shapes"), nb::arg("sizes"), nb::arg("database"), nb::arg("threads"),
-      nb::arg("seconds"), nb::arg("trials"), nb::arg("seed"), nb::arg("max_error"),
-      nb::arg("vendor"));
+      nb::arg("seconds"), nb::arg("trials"), nb::arg("seed"), nb::arg("max_error"), nb::arg("vendor"));
 }
 
 }  // namespace fettle::python

@@ -31,7 +31,8 @@ struct Options {
   PassNames without;
   Limits limits;
   ModelStates states;
-  bool graph = false, tasks = false, candidates = false, trace = false, ir = false, assembly = false, c = false, json = false;
+  bool graph = false, tasks = false, candidates = false, trace = false, ir = false, assembly = false, c = false,
+       json = false;
 };
 
 Report describe_library(const FettleModelInfo& info) {
@@ -177,10 +178,10 @@ Report list_tasks(const std::vector<TaskInfo>& tasks) {
                                     {"error_bound", task.error_bound},
                                     {"source", task.source}});
     const TaskCall& first = task.calls.front();
-    report.text += fmt::format(
-        "{:>4} {:<8} {:>5}  {:<7} {}{}{}{}\n", i, task.hash.substr(0, 8), task.count, task.tuned ? "tuned" : "default",
-        task.name, first.provenance.empty() ? "" : " from " + to_text(first.provenance, kNamed), numerics_text(task),
-        task.source.empty() ? "" : "; by " + task.source);
+    report.text += fmt::format("{:>4} {:<8} {:>5}  {:<7} {}{}{}{}\n", i, task.hash.substr(0, 8), task.count,
+                               task.tuned ? "tuned" : "default", task.name,
+                               first.provenance.empty() ? "" : " from " + to_text(first.provenance, kNamed),
+                               numerics_text(task), task.source.empty() ? "" : "; by " + task.source);
   }
   return report;
 }
@@ -192,8 +193,8 @@ Result<Report> list_candidates(const PlannedModel& model, KernelSources sources)
   const std::vector<TaskInfo> tasks = model.tasks();
   Report report;
   report.json["candidates"] = nlohmann::json::array();
-  report.text = fmt::format("{:>4} {:<8} {:>5} {:>10} {:>10} {:>6}  program\n", "task", "hash", "calls", "own us", "offer us",
-                            "ratio");
+  report.text = fmt::format("{:>4} {:<8} {:>5} {:>10} {:>10} {:>6}  program\n", "task", "hash", "calls", "own us",
+                            "offer us", "ratio");
   double own_s = 0, best_s = 0;
   for (size_t i = 0; i < all.size(); ++i) {
     const TaskInfo& task = tasks[i];
@@ -206,11 +207,11 @@ Result<Report> list_candidates(const PlannedModel& model, KernelSources sources)
                         {"kernel", offer.kernel},
                         {"us", declines ? nlohmann::json() : nlohmann::json(offer.seconds * 1e6)},
                         {"declined", offer.declined}});
-      report.text += fmt::format("{:>4} {:<8} {:>5} {:>10.1f} {:>10} {:>6}  {}: {}{}\n", i, task.hash.substr(0, 8),
-                                 task.count, all[i].own_s * 1e6,
-                                 declines ? "-" : fmt::format("{:.1f}", offer.seconds * 1e6),
-                                 declines ? "-" : fmt::format("{:.2f}", all[i].own_s / offer.seconds), task.name,
-                                 offer.source, declines ? " declines: " + offer.declined : " " + offer.kernel);
+      report.text +=
+          fmt::format("{:>4} {:<8} {:>5} {:>10.1f} {:>10} {:>6}  {}: {}{}\n", i, task.hash.substr(0, 8), task.count,
+                      all[i].own_s * 1e6, declines ? "-" : fmt::format("{:.1f}", offer.seconds * 1e6),
+                      declines ? "-" : fmt::format("{:.2f}", all[i].own_s / offer.seconds), task.name, offer.source,
+                      declines ? " declines: " + offer.declined : " " + offer.kernel);
     }
     own_s += task.count * all[i].own_s;
     best_s += task.count * least_s;
@@ -224,14 +225,14 @@ Result<Report> list_candidates(const PlannedModel& model, KernelSources sources)
   }
   report.json["own_us"] = own_s * 1e6;
   report.json["best_us"] = best_s * 1e6;
-  report.text += fmt::format("all calls: {:.1f} us by Fettle's own, {:.1f} us by the faster of each task\n", own_s * 1e6,
-                             best_s * 1e6);
+  report.text += fmt::format("all calls: {:.1f} us by Fettle's own, {:.1f} us by the faster of each task\n",
+                             own_s * 1e6, best_s * 1e6);
   return report;
 }
 
 Result<Report> inspect(const Options& options) {
-  const bool views = options.graph || options.tasks || options.candidates || options.trace || options.ir || options.c || options.assembly ||
-                     !options.task.empty() || !options.after.empty();
+  const bool views = options.graph || options.tasks || options.candidates || options.trace || options.ir || options.c ||
+                     options.assembly || !options.task.empty() || !options.after.empty();
   if (is_library_path(options.model)) {
     if (views) return fail(ErrorCode::E709, "a compiled model has none of these; give the ONNX file");
     FETTLE_TRY(const std::shared_ptr<const FettleModelInfo> info, load_library(options.model));

@@ -139,7 +139,8 @@ bool is_allowed(std::string_view trace, const KernelSources& sources) {
 Result<OfferedSchedule> offered_schedule(const KernelSourceDef& source, const Func& workload,
                                          std::shared_ptr<const Target> target, int threads) {
   if (target->kind != source.device)
-    return fail(ErrorCode::E301, fmt::format("{} has no kernels for devices of kind \"{}\"", source.library, target->kind));
+    return fail(ErrorCode::E301,
+                fmt::format("{} has no kernels for devices of kind \"{}\"", source.library, target->kind));
   FETTLE_TRY(KernelOffer offer, source.offer(workload, threads));
   Schedule schedule(workload);
   schedule.set_target(std::move(target));
@@ -158,8 +159,8 @@ Result<KernelInfo> describe_offered(const Func& scheduled, const BuildOptions& o
 Result<BuiltKernel> build_offered(const Func& scheduled, const Target& target, const BuildOptions& options) {
   FETTLE_TRY(const Annotated of, annotated(scheduled));
   if (of.source->device != target.kind)
-    return fail(ErrorCode::E301, fmt::format("{} has no kernels for devices of kind \"{}\"", of.source->library,
-                                             target.kind));
+    return fail(ErrorCode::E301,
+                fmt::format("{} has no kernels for devices of kind \"{}\"", of.source->library, target.kind));
   FETTLE_TRY(const KernelOffer offer, offer_of(of, scheduled));
   BuiltKernel built;
   FETTLE_TRY(built.info, info_of(of, offer, scheduled, options));

@@ -1,7 +1,7 @@
 #pragma once
 // Kernels that others have written, as candidates beside Fettle's own. A source says whether it has one for a program,
-// and why not. What it has is a schedule like any other: its trace annotates the root block with the source's name. So it
-// is recorded, measured, checked and replayed as all others, and wins by its time alone.
+// and why not. What it has is a schedule like any other: its trace annotates the root block with the source's name. So
+// it is recorded, measured, checked and replayed as all others, and wins by its time alone.
 
 #include <cstdint>
 #include <memory>
@@ -47,8 +47,8 @@ struct KernelSourceDef {
   /// What `program` is computed by on so many threads, for what it means, not how it is scheduled. E301 with the reason
   /// for which it declines, a clause.
   Result<KernelOffer> (*offer)(const Func& program, int threads);
-  /// Code that is entered as any kernel (DeviceDef::build): the kernel's, or that of its prologue, whose buffers are the
-  /// constant and what becomes of it. E302.
+  /// Code that is entered as any kernel (DeviceDef::build): the kernel's, or that of its prologue, whose buffers are
+  /// the constant and what becomes of it. E302.
   Result<KernelImage> (*build)(const KernelOffer& offer, bool prologue, const Target& target, const std::string& entry);
 };
 

@@ -24,7 +24,8 @@ std::string fake_version = "1.2";
 /// Takes programs named "add"; its kernel is one of Fettle's own, of another program: A + 2 W.
 Result<KernelOffer> offer(const Func& program, int threads) {
   if (program->name != "add") return fail(ErrorCode::E301, "it adds nothing");
-  KernelOffer made{.version = fake_version, .kernel = "adder" + std::to_string(threads), .packing = {}, .description = {}};
+  KernelOffer made{
+      .version = fake_version, .kernel = "adder" + std::to_string(threads), .packing = {}, .description = {}};
   made.packing = OfferedPacking{.param = 1, .bytes = 160, .layout = "doubled"};
   return made;
 }

@@ -29,8 +29,7 @@ inline std::vector<float> run_built(const BuiltKernel& built, int threads) {
     memory.push_back(*device.allocate(param.layout.physical_bytes()));
     buffers.push_back(memory.back().get());
     std::vector<float> values(static_cast<size_t>(param.layout.logical_elems()));
-    for (size_t i = 0; i < values.size(); ++i)
-      values[i] = static_cast<float>((i + 3 * buffers.size()) * 7 % 11) - 5;
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i + 3 * buffers.size()) * 7 % 11) - 5;
     if (param.source >= 0 && param.kind != ParamKind::kOutput) param.layout.to_physical(values.data(), buffers.back());
   }
   const DeviceStream stream = device.open_stream(threads);

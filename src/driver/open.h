@@ -30,8 +30,8 @@ struct OpenOptions {
   WorkloadEquality workload_equality = WorkloadEquality::kStructural;
   OpenSizes sizes = {};  // that `shapes` leaves open
   ModelStates states = {};
-  PassNames without = {};  // passes over the graph that are left out
-  Limits limits = {};      // of what the model may ask for
+  PassNames without = {};             // passes over the graph that are left out
+  Limits limits = {};                 // of what the model may ask for
   KernelSources kernel_sources = {};  // whose kernels are used where they were measured to be faster
 };
 

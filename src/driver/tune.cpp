@@ -127,9 +127,8 @@ class TunedCheck {
     CompileOptions compile = plain_options(options_);
     compile.layout = plan_.layout;
     compile.fused = plan_.fused;
-    compile.find_trace =
-        except(defaults, best_traces(database_, options_.target, options_.threads, options_.max_error_bound,
-                                     options_.kernel_sources));
+    compile.find_trace = except(defaults, best_traces(database_, options_.target, options_.threads,
+                                                      options_.max_error_bound, options_.kernel_sources));
     FETTLE_TRY(CompiledModel made, compile_model(plans_, compile));
     FETTLE_TRY(Contender contender, instantiated(std::move(made)));
     compile_s_ = elapsed_() - begin;

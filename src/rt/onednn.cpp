@@ -224,9 +224,8 @@ Handle attributes(const Api& api, const OnednnCall& call, const OnednnPart& part
               api.ops_create(&ops) == 0;
   for (int32_t i = 0; good && i < call.n_ops; ++i) {
     const OnednnOp& op = call.ops[i];
-    good = op.is_binary == 1
-               ? api.ops_binary(ops, op.algorithm, find(part, state, onednn::operand_of(i))) == 0
-               : api.ops_eltwise(ops, op.algorithm, op.alpha, op.beta) == 0;
+    good = op.is_binary == 1 ? api.ops_binary(ops, op.algorithm, find(part, state, onednn::operand_of(i))) == 0
+                             : api.ops_eltwise(ops, op.algorithm, op.alpha, op.beta) == 0;
   }
   good = good && api.attr_ops(attributes, ops) == 0;
   if (ops != nullptr) api.ops_destroy(ops);
@@ -361,10 +360,9 @@ Execution* make_execution(const Api& api, const OnednnPart& part, const PartStat
   good = good && (state.scratchpad_bytes == 0 || execution->scratchpad != nullptr);
   for (int32_t t = 0; good && t < part.n_tensors; ++t)
     good = api.memory_create(&execution->memories[t], description_of(api, part, state, t), api.engine, nullptr) == 0;
-  good = good && (state.scratchpad_bytes == 0 ||
-                  api.memory_create(&execution->memories[part.n_tensors],
-                                    api.pd_query_md(state.description, kScratchpadMd, 0), api.engine,
-                                    execution->scratchpad) == 0);
+  good = good && (state.scratchpad_bytes == 0 || api.memory_create(&execution->memories[part.n_tensors],
+                                                                   api.pd_query_md(state.description, kScratchpadMd, 0),
+                                                                   api.engine, execution->scratchpad) == 0);
   if (good) return execution;
   free_execution(api, part, state, execution);
   return nullptr;
@@ -432,12 +430,11 @@ bool pack_part(const Api& api, const OnednnPart& part, const PartState& state, v
   Handle description = describe(api, from), pd = nullptr, reorder = nullptr, stream = nullptr;
   Handle source = nullptr, destination = nullptr;
   const Handle packed = description_of(api, part, state, t);
-  bool good = description != nullptr &&
-              api.reorder(&pd, description, api.engine, packed, api.engine, nullptr) == 0 &&
-              api.primitive_create(&reorder, pd) == 0 && api.stream_create(&stream, api.engine, 1) == 0 &&
-              api.memory_create(&source, description, api.engine, static_cast<char*>(buffers[0]) + from.offset_bytes) ==
-                  0 &&
-              api.memory_create(&destination, packed, api.engine, static_cast<char*>(buffers[1]) + to.offset_bytes) == 0;
+  bool good =
+      description != nullptr && api.reorder(&pd, description, api.engine, packed, api.engine, nullptr) == 0 &&
+      api.primitive_create(&reorder, pd) == 0 && api.stream_create(&stream, api.engine, 1) == 0 &&
+      api.memory_create(&source, description, api.engine, static_cast<char*>(buffers[0]) + from.offset_bytes) == 0 &&
+      api.memory_create(&destination, packed, api.engine, static_cast<char*>(buffers[1]) + to.offset_bytes) == 0;
   if (good) {
     const ExecutionArgument arguments[] = {{kFrom, source}, {kTo, destination}};
     good = api.primitive_execute(reorder, stream, 2, arguments) == 0;

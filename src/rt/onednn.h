@@ -1,9 +1,9 @@
 #pragma once
-// Calls of oneDNN (https://github.com/oneapi-src/oneDNN) from compiled models, by its C interface. The library is opened
-// while the model runs, and only where a kernel needs it: nothing here is linked with it.
+// Calls of oneDNN (https://github.com/oneapi-src/oneDNN) from compiled models, by its C interface. The library is
+// opened while the model runs, and only where a kernel needs it: nothing here is linked with it.
 //
-// A kernel is described by plain data, which the compiler writes into the model's code (codegen/onednn). Its threads are
-// those of the model: the work is cut into parts, and each is a primitive of oneDNN for one thread.
+// A kernel is described by plain data, which the compiler writes into the model's code (codegen/onednn). Its threads
+// are those of the model: the work is cut into parts, and each is a primitive of oneDNN for one thread.
 
 #include <atomic>
 

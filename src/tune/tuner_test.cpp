@@ -360,17 +360,18 @@ TEST_F(Tuner, WrongResultsAreNeverChosen) {
   EXPECT_EQ(best->front().trace, report.best_trace);
 }
 
-constinit const KernelSourceDef kOffers = {
-    .name = "offers",
-    .device = "llvm",
-    .library = "a library",
-    .description = "copies",
-    .version = [] { return Result<std::string>("1.0"); },
-    .offer = [](const Func& program, int) -> Result<KernelOffer> {
-      if (program->params.size() != 2) return fail(ErrorCode::E301, "it is no copy");
-      return KernelOffer{.version = "1.0", .kernel = "copy", .packing = {}, .description = {}};
-    },
-    .build = nullptr};
+constinit const KernelSourceDef kOffers = {.name = "offers",
+                                           .device = "llvm",
+                                           .library = "a library",
+                                           .description = "copies",
+                                           .version = [] { return Result<std::string>("1.0"); },
+                                           .offer = [](const Func& program, int) -> Result<KernelOffer> {
+                                             if (program->params.size() != 2)
+                                               return fail(ErrorCode::E301, "it is no copy");
+                                             return KernelOffer{
+                                                 .version = "1.0", .kernel = "copy", .packing = {}, .description = {}};
+                                           },
+                                           .build = nullptr};
 
 TEST_F(Tuner, AnOfferedKernelWinsByItsTimeAlone) {
   const AddedKernelSource added(kOffers);

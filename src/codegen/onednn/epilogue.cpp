@@ -165,8 +165,7 @@ Result<Epilogue> read_epilogue(const Func& program, const std::vector<Step>& ste
     if (step.reduces() || !is_identity(step.store->indices, step.iterators) || !own || own != shape)
       return declined("what follows the sum is more than work on its elements");
     VarMap dimension_of;
-    for (size_t d = 0; d < step.iterators.size(); ++d)
-      dimension_of[step.iterators[d].var.get()] = found.dimensions[d];
+    for (size_t d = 0; d < step.iterators.size(); ++d) dimension_of[step.iterators[d].var.get()] = found.dimensions[d];
     ValueReader reader(made, found.dimensions, step.iterators, values);
     const Expr value = reader.rewrite(substitute(step.store->value, dimension_of));
     if (reader.moves) return declined("what follows the sum reads other elements of it");

@@ -208,8 +208,9 @@ Result<> Reduction::classify() {
         if (iterators_[i].extent > 1 && result_.strides[i] == 1) return a.touches(i);
       return false;
     };
-    const bool swaps = !padded_ && (constant(source_) != constant(weights_) ? constant(source_)
-                                                                            : !fills_rows(weights_) && fills_rows(source_));
+    const bool swaps =
+        !padded_ &&
+        (constant(source_) != constant(weights_) ? constant(source_) : !fills_rows(weights_) && fills_rows(source_));
     if (swaps) std::swap(source_, weights_);
   }
   std::vector<size_t> reduced;
@@ -273,8 +274,7 @@ std::vector<Group> Reduction::groups(std::vector<size_t> iterators) const {
     if (!made.empty()) {
       Group& outer = made.back();
       bool follows = true;
-      for (size_t t = 0; t < all.size(); ++t)
-        follows = follows && outer.strides[t] == group.strides[t] * group.extent;
+      for (size_t t = 0; t < all.size(); ++t) follows = follows && outer.strides[t] == group.strides[t] * group.extent;
       if (follows) {
         outer.extent *= group.extent;
         outer.strides = group.strides;
@@ -307,7 +307,8 @@ Result<> Reduction::add_ops(Matched& matched, const std::vector<const Group*>& d
   for (size_t i = 0; i < epilogue_.ops.size(); ++i) {
     rt::OnednnOp op = epilogue_.ops[i].op;
     if (op.is_binary == 1) {
-      MatchedTensor operand = tensor(rt::onednn::operand_of(static_cast<int32_t>(matched.ops.size())), number++, dimensions);
+      MatchedTensor operand =
+          tensor(rt::onednn::operand_of(static_cast<int32_t>(matched.ops.size())), number++, dimensions);
       const int64_t count = std::accumulate(operand.dims.begin(), operand.dims.end(), int64_t{1}, std::multiplies<>());
       const bool is_bias = has_weights_ && i == 0 && op.algorithm == rt::onednn::kAdd &&
                            count == operand.dims[channels] && count > 1 && operand.strides[channels] == 1;
@@ -423,8 +424,8 @@ Result<Matched> Reduction::windows() {
     }
     int64_t extent = source_.shape[d], stride = source_.memory[d];
     if (padded_) {
-      const size_t of_image = static_cast<size_t>(std::ranges::find(padded_->dimension, dimension) -
-                                                  padded_->dimension.begin());
+      const size_t of_image =
+          static_cast<size_t>(std::ranges::find(padded_->dimension, dimension) - padded_->dimension.begin());
       window.padding_low = padded_->low[of_image];
       extent = (*shape_of(*padded_->image))[of_image];
       stride = (*strides_of(*padded_->image))[of_image];
@@ -443,7 +444,8 @@ Result<Matched> Reduction::windows() {
     of_image.extent = extent;
     of_image.strides[kIn] = stride;
     tap.extent = window.window;
-    if (has_weights_) tap.strides[kWeights] = slide.window < 0 ? 0 : weights_.strides[static_cast<size_t>(slide.window)];
+    if (has_weights_)
+      tap.strides[kWeights] = slide.window < 0 ? 0 : weights_.strides[static_cast<size_t>(slide.window)];
     pixels.push_back(std::move(pixel));
     image_dims.push_back(std::move(of_image));
     taps.push_back(std::move(tap));

@@ -14,7 +14,7 @@ namespace fettle::onednn {
 /// A tensor of the primitive, in its order of dimensions.
 struct MatchedTensor {
   int32_t argument = 0;
-  int param = -1;  // of the program
+  int param = -1;                      // of the program
   std::vector<int64_t> dims, strides;  // strides in elements; of a dimension of extent 1 any
 };
 

@@ -29,7 +29,8 @@ Func convolution(const Image& p) {
   const int64_t ins = p.channels / p.groups;
   const Tensor w = te::placeholder({p.outs, ins, p.window, p.window}, kF32, "w");
   const Tensor b = te::placeholder({p.outs}, kF32, "b");
-  const Tensor padded = p.low + p.high > 0 ? te::pad(x, {p.low, p.low, 0}, {p.high, p.high, 0}, float_imm(0), "padded") : x;
+  const Tensor padded =
+      p.low + p.high > 0 ? te::pad(x, {p.low, p.low, 0}, {p.high, p.high, 0}, float_imm(0), "padded") : x;
   const te::ReduceAxis c = te::reduce_axis(ins, "c"), kh = te::reduce_axis(p.window, "kh"),
                        kw = te::reduce_axis(p.window, "kw");
   const int64_t outs = p.outs / p.groups;
@@ -37,13 +38,14 @@ Func convolution(const Image& p) {
       {p.out(p.height), p.out(p.width), p.outs},
       [&](const Indices& i) {
         const Expr channel = p.groups == 1 ? Expr(c) : floordiv(i[2], outs) * ins + c;
-        return te::sum(padded(i[0] * p.stride + kh * p.dilation, i[1] * p.stride + kw * p.dilation, channel) *
-                           w(i[2], c, kh, kw),
-                       {c, kh, kw});
+        return te::sum(
+            padded(i[0] * p.stride + kh * p.dilation, i[1] * p.stride + kw * p.dilation, channel) * w(i[2], c, kh, kw),
+            {c, kh, kw});
       },
       "sum");
-  const Tensor y = te::compute({p.out(p.height), p.out(p.width), p.outs},
-                               [&](const Indices& i) { return max(sum(i[0], i[1], i[2]) + b(i[2]), float_imm(0)); }, "y");
+  const Tensor y = te::compute(
+      {p.out(p.height), p.out(p.width), p.outs},
+      [&](const Indices& i) { return max(sum(i[0], i[1], i[2]) + b(i[2]), float_imm(0)); }, "y");
   return te::create_func("conv", {x, w, b}, {y},
                          {.input_kinds = {ParamKind::kInput, ParamKind::kConstant, ParamKind::kConstant}});
 }
@@ -56,8 +58,8 @@ Func product(int64_t m, int64_t n, int64_t k, After after, bool transposed = fal
   const Tensor b = te::placeholder({n}, kF32, "b"), r = te::placeholder({m, n}, kF32, "r");
   const te::ReduceAxis kk = te::reduce_axis(k, "k");
   const Tensor sum = te::compute(
-      {m, n},
-      [&](const Indices& i) { return te::sum(x(i[0], kk) * (transposed ? w(i[1], kk) : w(kk, i[1])), {kk}); }, "sum");
+      {m, n}, [&](const Indices& i) { return te::sum(x(i[0], kk) * (transposed ? w(i[1], kk) : w(kk, i[1])), {kk}); },
+      "sum");
   std::vector<Tensor> inputs = {x, w};
   Tensor y = sum;
   const auto biased = [&](const Indices& i) { return sum(i[0], i[1]) + b(i[1]); };
@@ -68,9 +70,12 @@ Func product(int64_t m, int64_t n, int64_t k, After after, bool transposed = fal
   const Tensor before = y;
   const auto at = [&](const Indices& i) { return before(i[0], i[1]); };
   if (after == After::kGelu)
-    y = te::compute({m, n}, [&](const Indices& i) {
-      return float_imm(0.5) * at(i) * (float_imm(1) + math("erf", {at(i) * float_imm(0.70710678)}));
-    }, "y");
+    y = te::compute(
+        {m, n},
+        [&](const Indices& i) {
+          return float_imm(0.5) * at(i) * (float_imm(1) + math("erf", {at(i) * float_imm(0.70710678)}));
+        },
+        "y");
   if (after == After::kSwish)
     y = te::compute({m, n}, [&](const Indices& i) { return at(i) * math("sigmoid", {at(i)}); }, "y");
   if (after == After::kClip)
@@ -91,8 +96,7 @@ Func heads(int64_t n, int64_t length, int64_t width) {
   const Tensor q = te::placeholder({length, n, width}, kF32, "q"), k = te::placeholder({length, n, width}, kF32, "k");
   const te::ReduceAxis c = te::reduce_axis(width, "c");
   const Tensor y = te::compute(
-      {n, length, length},
-      [&](const Indices& i) { return te::sum(q(i[1], i[0], c) * k(i[2], i[0], c), {c}); }, "y");
+      {n, length, length}, [&](const Indices& i) { return te::sum(q(i[1], i[0], c) * k(i[2], i[0], c), {c}); }, "y");
   return te::create_func("heads", {q, k}, {y}, {});
 }
 
@@ -128,8 +132,7 @@ void expect_same(const Func& program) {
 }
 
 TEST(Onednn, Products) {
-  for (const After after :
-       {After::kNothing, After::kBias, After::kGelu, After::kShortcut, After::kClip, After::kSwish})
+  for (const After after : {After::kNothing, After::kBias, After::kGelu, After::kShortcut, After::kClip, After::kSwish})
     expect_same(product(50, 96, 40, after));
 }
 TEST(Onednn, ProductsWithTransposedAndVariableOperands) {

@@ -23,7 +23,9 @@ Cut choose_cut(const Matched& matched, int threads) {
   const size_t rank = result.dims.size();
   const auto at = [&](Along along, size_t d, int64_t step) { return Cut{along, d, result.dims[d], step}; };
   const bool product = matched.kind == rt::kOnednnMatmul;
-  const size_t n_outer = product ? rank - 2 : matched.kind == rt::kOnednnConvolution || !matched.windows.empty() ? 1 : 0;
+  const size_t n_outer = product                                                              ? rank - 2
+                         : matched.kind == rt::kOnednnConvolution || !matched.windows.empty() ? 1
+                                                                                              : 0;
   for (size_t d = 0; d < n_outer; ++d)
     if (result.dims[d] >= threads) return at(Along::kOuter, d, 1);
   if (matched.kind == rt::kOnednnSoftmax || matched.kind == rt::kOnednnLayerNorm)
@@ -79,9 +81,8 @@ void settle_strides(rt::OnednnTensor& tensor) {
   std::array<int32_t, rt::kOnednnMaxRank> order{};
   std::iota(order.begin(), order.end(), 0);
   const auto end = order.begin() + tensor.rank;
-  std::sort(order.begin(), end, [&](int32_t a, int32_t b) {
-    return std::pair(tensor.strides[a], -a) < std::pair(tensor.strides[b], -b);
-  });
+  std::sort(order.begin(), end,
+            [&](int32_t a, int32_t b) { return std::pair(tensor.strides[a], -a) < std::pair(tensor.strides[b], -b); });
   int64_t whole = 1;
   for (auto d = order.begin(); d != end; ++d) {
     if (tensor.dims[*d] == 1) tensor.strides[*d] = whole;

@@ -153,12 +153,12 @@ std::optional<Padded> read_padding(const Step& step) {
     const auto index = index_of(inside->indices[d], step.iterators);
     if (!index) return std::nullopt;
     const auto one = std::ranges::find(index->coefficients, 1);
-    if (one == index->coefficients.end() ||
-        std::ranges::count(index->coefficients, 0) + 1 != static_cast<int64_t>(n))
+    if (one == index->coefficients.end() || std::ranges::count(index->coefficients, 0) + 1 != static_cast<int64_t>(n))
       return std::nullopt;
     const auto i = static_cast<size_t>(one - index->coefficients.begin());
     const int64_t low = -index->constant, high = low + (*shape)[d];
-    if (low < 0 || std::ranges::find(padded.dimension, static_cast<int>(i)) != padded.dimension.end()) return std::nullopt;
+    if (low < 0 || std::ranges::find(padded.dimension, static_cast<int>(i)) != padded.dimension.end())
+      return std::nullopt;
     // The condition says neither more nor less than that the image has the element.
     if (std::max<int64_t>(bounds.low[i], 0) != std::max<int64_t>(low, 0) ||
         std::min(bounds.high[i], step.iterators[i].extent) != std::min(high, step.iterators[i].extent))

@@ -30,7 +30,7 @@ struct Step {
   bool reduces() const;
 };
 
-/// Blocks in order, each over the whole of its domain. E301 where the program is of another kind, or its sizes are open.
+/// Blocks in order, each over the whole of its domain. E301 where the program is of another kind, or sizes are open.
 Result<std::vector<Step>> read_steps(const Func& program);
 
 /// The index among the program's parameters, or -1.

@@ -42,7 +42,8 @@ int64_t place_packings(rt::OnednnCall& call, const rt::OnednnReport& report) {
     rt::OnednnTensor* const end = part.tensors + part.n_tensors;
     rt::OnednnTensor* const weights = std::find_if(part.tensors, end, [](const auto& t) { return t.packed == 1; });
     const rt::OnednnPart* same = std::find_if(call.parts, &part, [&](const rt::OnednnPart& other) {
-      return other.layout == part.layout && std::memcmp(&other.packed_from, &part.packed_from, sizeof(part.packed_from)) == 0;
+      return other.layout == part.layout &&
+             std::memcmp(&other.packed_from, &part.packed_from, sizeof(part.packed_from)) == 0;
     });
     part.packs = same == &part ? 1 : 0;
     if (part.packs == 0) {
@@ -61,10 +62,9 @@ Result<KernelOffer> offer_of_onednn(const Func& program, int threads) {
   KernelOffer offer;
   FETTLE_TRY(offer.version, version_of_onednn());
   const onednn::MatchedTensor* weights = matched.find(rt::onednn::kWeights);
-  const bool packs =
-      weights && program->params[static_cast<size_t>(weights->param)].kind == ParamKind::kConstant;
-  offer.description = onednn::make_call(matched, threads, packs ? weights->param : -1,
-                                        static_cast<int>(program->params.size()));
+  const bool packs = weights && program->params[static_cast<size_t>(weights->param)].kind == ParamKind::kConstant;
+  offer.description =
+      onednn::make_call(matched, threads, packs ? weights->param : -1, static_cast<int>(program->params.size()));
   rt::OnednnCall& call = onednn::call_in(offer.description);
   if (std::sscanf(offer.version.c_str(), "%d.%d.%d", &call.version[0], &call.version[1], &call.version[2]) != 3)
     return fail(ErrorCode::E301, "the version of oneDNN is not known");
@@ -74,10 +74,10 @@ Result<KernelOffer> offer_of_onednn(const Func& program, int threads) {
   rt::onednn_prepare(&call, &report);
   if (report.reason) return fail(ErrorCode::E301, report.reason);
   offer.kernel = report.kernel;
-  if (offer.kernel.starts_with("ref"))
-    return fail(ErrorCode::E301, "oneDNN has no kernel for it but its reference");
+  if (offer.kernel.starts_with("ref")) return fail(ErrorCode::E301, "oneDNN has no kernel for it but its reference");
   if (!packs) return offer;
-  OfferedPacking packing{.param = static_cast<size_t>(weights->param), .bytes = place_packings(call, report), .layout = {}};
+  OfferedPacking packing{
+      .param = static_cast<size_t>(weights->param), .bytes = place_packings(call, report), .layout = {}};
   for (int32_t p = 0; p < call.n_parts; ++p)
     packing.layout += fmt::format("{:x} {} {} {}; ", call.parts[p].layout, call.parts[p].packed_from.offset_bytes,
                                   report.packed_bytes[p], fmt::join(call.parts[p].packed_from.dims, "x"));
@@ -88,8 +88,9 @@ Result<KernelOffer> offer_of_onednn(const Func& program, int threads) {
 
 Result<KernelImage> build_for_onednn(const KernelOffer& offer, bool prologue, const Target& target,
                                      const std::string& entry) {
-  FETTLE_TRY(std::vector<uint8_t> object,
-             compile_forwarder(entry, prologue ? "fettle_onednn_pack" : "fettle_onednn_run", offer.description, target));
+  FETTLE_TRY(
+      std::vector<uint8_t> object,
+      compile_forwarder(entry, prologue ? "fettle_onednn_pack" : "fettle_onednn_run", offer.description, target));
   return KernelImage{{entry, std::make_shared<const std::vector<uint8_t>>(std::move(object))}};
 }
 
