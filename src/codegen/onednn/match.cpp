@@ -7,6 +7,7 @@
 
 #include "codegen/onednn/epilogue.h"
 #include "codegen/onednn/program.h"
+#include "codegen/onednn/rows.h"
 
 namespace fettle::onednn {
 namespace {
@@ -513,6 +514,8 @@ const MatchedTensor* Matched::find(int32_t argument) const {
 
 Result<Matched> match(const Func& program) {
   FETTLE_TRY(const std::vector<Step> steps, read_steps(program));
+  if (auto rows = match_softmax(program, steps)) return std::move(*rows);
+  if (auto rows = match_layer_norm(program, steps)) return std::move(*rows);
   FETTLE_TRY(Reduction reduction, Reduction::read(program, steps));
   return reduction.match();
 }

@@ -151,6 +151,81 @@ TEST(Onednn, Convolutions) {
   expect_same(convolution({.window = 1, .stride = 2, .low = 0, .high = 0}));
   expect_same(convolution({.channels = 3, .window = 7, .stride = 2, .low = 3, .high = 3}));
 }
+TEST(Onednn, SoftmaxAndLayerNorm) {
+  expect_same(testing::parsed(R"(
+func softmax(x: f32[12, 64], y: f32[12, 64] output):
+  alloc m: f32[12]
+  alloc e: f32[12, 64]
+  alloc s: f32[12]
+  for i in 12:
+    for k in 64:
+      block m(vi: spatial[12] = i, vk: reduce[64] = k):
+        reads x[vi, vk]
+        writes m[vi]
+        init:
+          m[vi] = -inf
+        m[vi] = ordered_max(x[vi, vk], m[vi])
+  for i in 12:
+    for j in 64:
+      block e(vi: spatial[12] = i, vj: spatial[64] = j):
+        reads x[vi, vj], m[vi]
+        writes e[vi, vj]
+        e[vi, vj] = exp(x[vi, vj] - m[vi])
+  for i in 12:
+    for k in 64:
+      block s(vi: spatial[12] = i, vk: reduce[64] = k):
+        reads e[vi, vk]
+        writes s[vi]
+        init:
+          s[vi] = 0.0
+        s[vi] = s[vi] + e[vi, vk]
+  for i in 12:
+    for j in 64:
+      block y(vi: spatial[12] = i, vj: spatial[64] = j):
+        reads e[vi, vj], s[vi]
+        writes y[vi, vj]
+        y[vi, vj] = e[vi, vj] / s[vi]
+)"));
+  expect_same(testing::parsed(R"(
+func norm(x: f32[12, 64], w: f32[64] constant, b: f32[64] constant, y: f32[12, 64] output):
+  alloc s: f32[12]
+  alloc m: f32[12]
+  alloc q: f32[12]
+  alloc r: f32[12]
+  for i in 12:
+    for k in 64:
+      block s(vi: spatial[12] = i, vk: reduce[64] = k):
+        reads x[vi, vk]
+        writes s[vi]
+        init:
+          s[vi] = 0.0
+        s[vi] = s[vi] + x[vi, vk]
+  for i in 12:
+    block m(vi: spatial[12] = i):
+      reads s[vi]
+      writes m[vi]
+      m[vi] = s[vi] * 0.015625
+  for i in 12:
+    for k in 64:
+      block q(vi: spatial[12] = i, vk: reduce[64] = k):
+        reads x[vi, vk], m[vi]
+        writes q[vi]
+        init:
+          q[vi] = 0.0
+        q[vi] = q[vi] + (x[vi, vk] - m[vi]) * (x[vi, vk] - m[vi])
+  for i in 12:
+    block r(vi: spatial[12] = i):
+      reads q[vi]
+      writes r[vi]
+      r[vi] = rsqrt(q[vi] * 0.015625 + 1e-5)
+  for i in 12:
+    for j in 64:
+      block y(vi: spatial[12] = i, vj: spatial[64] = j):
+        reads x[vi, vj], m[vi], r[vi], w[vj], b[vj]
+        writes y[vi, vj]
+        y[vi, vj] = (x[vi, vj] - m[vi]) * r[vi] * w[vj] + b[vj]
+)"));
+}
 TEST(Onednn, Pooling) { expect_same(max_pool(15, 12, 32)); }
 
 std::string reason(const Func& program) {

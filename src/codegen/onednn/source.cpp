@@ -100,7 +100,8 @@ extern constinit const KernelSourceDef onednn_kernel_source = {
     .name = "onednn",
     .device = "llvm",
     .library = "oneDNN",
-    .description = "products, convolutions and pooling of f32 by oneDNN, one primitive a kernel",
+    .description =
+        "products, convolutions, pooling, softmax and layer normalisation of f32 by oneDNN, one primitive a kernel",
     .version = version_of_onednn,
     .offer = offer_of_onednn,
     .build = build_for_onednn};
