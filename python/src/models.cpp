@@ -137,7 +137,7 @@ void bind_models(nb::module_& m) {
         return std::unique_ptr<PyModelContext>(new PyModelContext{.caller = std::make_unique<Caller>(p.facts)});
       });
   bind_model_calls(model, context);
-  bind_model_profile(context);
+  bind_model_profile(model, context);
   const auto open = [](const PySource& source, const InputShapes& shapes, int threads, const std::string& database,
                        const SizesGiven& sizes, const std::map<std::string, std::string>& states,
                        const std::vector<std::string>& without, bool keep_denormals, bool cache,

@@ -83,6 +83,26 @@ std::string wrapped_lines(const std::string& text, size_t indent, size_t columns
   return made;
 }
 
+std::string fitting(const std::string& line, size_t columns) {
+  if (characters(line) <= columns) return line;
+  size_t end = 0;
+  for (size_t left = columns - 3; end < line.size(); ++end) {
+    const bool begins = (static_cast<unsigned char>(line[end]) & 0xc0) != 0x80;  // a character
+    if (begins && left-- == 0) break;
+  }
+  return line.substr(0, end) + "...";
+}
+
+std::string fitting_lines(const std::string& text, size_t columns) {
+  std::string made;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    made += fitting(text.substr(at, end - at), columns) + "\n";
+    at = end + 1;
+  }
+  return made;
+}
+
 App* add_subcommand(App& app, const std::string& name, const std::string& what, const std::string& example,
                     bool* json) {
   App* made = app.add_subcommand(name, what);

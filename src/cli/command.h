@@ -74,6 +74,10 @@ void add_no_pass(App* app, PassNames* without);
 std::string wrapped(const std::string& line, size_t indent, size_t columns = 80);
 /// Each line of the text so.
 std::string wrapped_lines(const std::string& text, size_t indent, size_t columns = 80);
+/// The line, cut so that it has no more columns; "..." says so.
+std::string fitting(const std::string& line, size_t columns = 80);
+/// Each line of the text so.
+std::string fitting_lines(const std::string& text, size_t columns = 80);
 /// Characters of UTF-8.
 size_t characters(std::string_view text);
 

@@ -93,6 +93,7 @@ Report describe_library(const FettleModelInfo& info) {
     const std::string origins = origins_to_string(info.kernel_origins[i], SIZE_MAX);
     report.text += fmt::format("  {}{}\n", info.kernel_names[i], origins.empty() ? "" : ", from " + origins);
   }
+  report.text = wrapped_lines(report.text, 4);
   return report;
 }
 
@@ -183,6 +184,7 @@ Report list_tasks(const std::vector<TaskInfo>& tasks) {
                                first.provenance.empty() ? "" : " from " + to_text(first.provenance, kNamed),
                                numerics_text(task), task.source.empty() ? "" : "; by " + task.source);
   }
+  report.text = fitting_lines(report.text);
   return report;
 }
 
@@ -290,8 +292,9 @@ Result<Report> inspect(const Options& options) {
   if (options.tasks) return list_tasks(task_list);
   const int64_t weight_bytes = model.constants.weight_bytes, constant_bytes = model.constants.stored_bytes();
   const std::string operators = histogram(*model.graph);
-  report.text = fmt::format("{}: {}\n{}weights {} bytes, stored as {} bytes of constants\n", options.model, operators,
-                            to_text(model.plan), weight_bytes, constant_bytes);
+  report.text = wrapped_lines(fmt::format("{}: {}\n{}weights {} bytes, stored as {} bytes of constants\n",
+                                          options.model, operators, to_text(model.plan), weight_bytes, constant_bytes),
+                              6);
   report.json = {{"operators", operators},       {"nodes", model.graph->nodes().size()},
                  {"tasks", task_list.size()},    {"arena_bytes", model.arena_bytes()},
                  {"weight_bytes", weight_bytes}, {"constant_bytes", constant_bytes}};
