@@ -76,7 +76,7 @@ TEST(Histogram, IsOffByABinAtMost) {
   const double distance = std::max(sorted.back(), 0.f) - std::min(sorted.front(), 0.f);
   EXPECT_LE(histogram.bin_width(), distance / 2047);
   for (const double percent : {80.0, 99.0, 99.9}) {
-    const auto cut = static_cast<size_t>(50000 * (100 - percent) / 200 + 1e-9);
+    const auto cut = static_cast<size_t>(50000 * (100 - percent) / 200);
     const Range range = histogram.percentile(percent);
     EXPECT_LE(range.least, sorted[cut]) << percent;
     EXPECT_GE(range.least, sorted[cut] - histogram.bin_width()) << percent;

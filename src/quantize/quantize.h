@@ -51,8 +51,8 @@ struct QuantizedModel {
 
 /// Runs the model on the samples, takes ranges from what its values are, and writes QuantizeLinear and
 /// DequantizeLinear around what is to be bytes.
-/// Errors: those of load_model and of running the samples · E609 an opset before that which the scales need · E709 there
-/// are no samples, a node to exclude is not there, or nothing in the model can become bytes
+/// Errors: those of load_model and of running the samples · E609 an opset before that which the scales need · E709
+/// there are no samples, a node to exclude is not there, or nothing in the model can become bytes
 Result<QuantizedModel> quantize_model(const OnnxModel& model, const Samples& samples, const Options& options);
 
 }  // namespace fettle::quantize
