@@ -39,6 +39,7 @@ using AddCommand = Command (*)(App& app);
 
 Command add_tune_command(App& app);
 Command add_compile_command(App& app);
+Command add_quantize_command(App& app);
 Command add_run_command(App& app);
 Command add_trace_command(App& app);
 Command add_bench_command(App& app);
