@@ -39,15 +39,16 @@ def is_vendors(record):
 
 def records_of_one(database, folder, vendors):
     """A database with the vendor's records of the tasks that have right ones, and all others of the rest."""
-    text = command("db", "export", database).splitlines()
-    records = [json.loads(line) for line in text if line]
+    lines, made = folder / "one.jsonl", folder / "one.db"
+    command("db", "export", database, lines)
+    text = lines.read_text().splitlines()
+    records = [json.loads(line) for line in text]
     theirs = {r["workload"] for r in records if vendors and is_vendors(r) and not r.get("error")}
     kept = [line for line, r in zip(text, records) if is_vendors(r) == (r.get("workload") in theirs) or "trace" not in r]
-    lines, made = folder / "one.jsonl", folder / "one.db"
     for path in folder.glob("one.db*"):
         path.unlink()
     lines.write_text("\n".join(kept) + "\n")
-    command("db", "import", lines, "--db", made)
+    command("db", "import", made, lines)
     return made
 
 

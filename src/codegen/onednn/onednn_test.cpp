@@ -151,6 +151,15 @@ TEST(Onednn, Convolutions) {
   expect_same(convolution({.window = 1, .stride = 2, .low = 0, .high = 0}));
   expect_same(convolution({.channels = 3, .window = 7, .stride = 2, .low = 3, .high = 3}));
 }
+TEST(Onednn, DepthwiseConvolutions) {
+  const Tensor x = te::placeholder({14, 10, 32}, kF32, "x"), w = te::placeholder({32, 3, 3}, kF32, "w");
+  const Tensor padded = te::pad(x, {1, 1, 0}, {1, 1, 0}, float_imm(0), "padded");
+  const te::ReduceAxis kh = te::reduce_axis(3, "kh"), kw = te::reduce_axis(3, "kw");
+  const Tensor y = te::compute(
+      {14, 10, 32},
+      [&](const Indices& i) { return te::sum(padded(i[0] + kh, i[1] + kw, i[2]) * w(i[2], kh, kw), {kh, kw}); }, "y");
+  expect_same(te::create_func("depthwise", {x, w}, {y}, {.input_kinds = {ParamKind::kInput, ParamKind::kConstant}}));
+}
 TEST(Onednn, SoftmaxAndLayerNorm) {
   expect_same(testing::parsed(R"(
 func softmax(x: f32[12, 64], y: f32[12, 64] output):
