@@ -141,6 +141,30 @@ TEST_F(LowerQuantized, Convolution) {
   }
 }
 
+// Three channels become four, of which the last has no weight.
+TEST_F(LowerQuantized, ChannelsAreFilledUp) {
+  for (const DType a : {kU8, kI8}) {
+    g = Graph("g");
+    Value* x = quantize(input("x", {2, 3, 5, 6}), 0.25, 20, a);
+    Value* w = dequantize(bytes({12, 3, 3, 3}, kI8, -128, 127), 0.5, 0, kI8);
+    g.add_output("y", op("Conv", {dequantize(x, 0.25, 20, a), w}, ints("pads", {1, 0, 2, 1})));
+    compare("Pad 1");
+    expect_plain();
+  }
+}
+
+// What is rounded to steps within one kernel does not become bytes.
+TEST_F(LowerQuantized, StepsWithinAKernelStayFloats) {
+  Value* x = quantize(input("x", {5, 24}), 0.25, 3, kU8);
+  Value* w = dequantize(bytes({24, 12}, kI8, -128, 127), 0.5, 0, kI8);
+  Value* y = op("MatMul", {dequantize(x, 0.25, 3, kU8), w});
+  y = dequantize(quantize(y, 8, 100, kU8), 8, 100, kU8);
+  y = op("Add", {y, repeated({1, -2, 300}, 12, kF32)});
+  g.add_output("y", quantize(y, 16, 90, kU8));
+  compare("Clip 1");
+  EXPECT_EQ(histogram(g).find("DequantizeLinear"), std::string::npos) << to_text(g);
+}
+
 // No instruction multiplies what has few terms, or few columns.
 TEST_F(LowerQuantized, SmallProductsStayOnesOfFloats) {
   Value* x = quantize(input("x", {5, 24}), 0.25, 3, kU8);
