@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "rt/float_mode.h"
 #include "rt/text.h"
 
 namespace fettle::rt {
@@ -52,7 +53,12 @@ extern "C" int32_t fettle_host_call(FettleContext* context, void** buffers, cons
   call.outputs = tensors + call.n_inputs;
   call.error = error;
   call.error_bytes = sizeof error;
-  if (context->host_calls->call(context->host_calls->user, &call) == FETTLE_OK) return FETTLE_OK;
+  int32_t status;
+  {
+    const FloatScope scope(kKeepsDenormals);
+    status = context->host_calls->call(context->host_calls->user, &call);
+  }
+  if (status == FETTLE_OK) return FETTLE_OK;
   error[sizeof error - 1] = 0;
   return failed(context, name, error[0] == 0 ? "it failed" : error);
 }

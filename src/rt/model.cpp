@@ -279,6 +279,7 @@ FettleModel* fettle_rt_open(const FettleModelInfo* info, uint32_t abi_version, c
   auto* model = new (place) FettleModel;
   model->host_calls = host_calls;
   model->info = info;
+  model->float_mode = options.keep_denormals != 0 ? kKeepsDenormals : kFlushesDenormals;
   model->huge_pages = options.huge_pages;
   model->scratch = fettle_scratch_create();
   model->team = make_team(*info, options);

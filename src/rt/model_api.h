@@ -131,12 +131,12 @@ typedef struct FettleHostCalls {
 
 /* How a model is to run. */
 typedef struct FettleOptions {
-  uint32_t struct_bytes; /* sizeof(FettleOptions) */
-  int32_t threads;       /* including the caller; 0: what the model was compiled for, within what the machine has */
-  int32_t pin;           /* 1: bind each worker thread to a core of its own (the calling thread is left alone) */
-  int32_t spin_us;       /* how long an idle worker spins before it sleeps; 0: 200; negative: sleep at once */
-  int32_t huge_pages;    /* 1: ask for huge pages for arenas */
-  int32_t reserved;
+  uint32_t struct_bytes;  /* sizeof(FettleOptions) */
+  int32_t threads;        /* including the caller; 0: what the model was compiled for, within what the machine has */
+  int32_t pin;            /* 1: bind each worker thread to a core of its own (the calling thread is left alone) */
+  int32_t spin_us;        /* how long an idle worker spins before it sleeps; 0: 200; negative: sleep at once */
+  int32_t huge_pages;     /* 1: ask for huge pages for arenas */
+  int32_t keep_denormals; /* 1: compute with denormal f32, f64 and bf16; 0: operands and results that are so are zero */
   const FettleHostTeam* host_team; /* not null: use these threads; threads, pin and spin_us are then ignored. Copied */
   const FettleHostCalls* host_calls; /* functions that the model calls by name; null: there are none. Copied */
 } FettleOptions;
