@@ -49,7 +49,8 @@ struct Count {
   size_t counter;  // which of the loop's values
   ValueId limit;   // made in the condition, another of the loop's values, or of around
 };
-std::optional<Count> count_of(const Op& loop) {
+std::optional<Count> count_of(OpImport& o) {
+  const Op& loop = o.op;
   const Region &condition = loop.regions[0], &body = loop.regions[1];
   const Op *test = last_op(condition), *end = last_op(body);
   if (!test || !end || test->operands.size() != 1) return {};
@@ -77,11 +78,19 @@ std::optional<Count> count_of(const Op& loop) {
   const ValueId own = body.blocks[0].arguments[counter];
   for (const size_t i : {0, 1}) {
     if (step->operands[i] != own) continue;
-    const Op* one = maker_of(body, step->operands[1 - i]);
+    const ValueId by = step->operands[1 - i];
+    const Op* one = maker_of(body, by);
     const Attribute* number =
         one && one->name == "stablehlo.constant" ? find_attribute(one->attributes, "value") : nullptr;
     const auto* elements = number ? number->get_if<DenseElements>() : nullptr;
     if (elements && elements->data.n_elems() == 1 && elements->data.int_at(0) == 1) return Count{counter, limit};
+    // JAX's programs come with the constant before the loop.
+    const auto& taken = body.blocks[0].arguments;
+    if (one || std::ranges::find(taken, by) != taken.end()) continue;
+    const auto outside = o.importer.value_of(by);
+    if (outside && outside->re && outside->re->is_constant() && outside->re->constant->n_elems() == 1 &&
+        outside->re->constant->int_at(0) == 1)
+      return Count{counter, limit};
   }
   return {};
 }
@@ -121,7 +130,7 @@ Result<Tensors> while_loop(OpImport& o) {
   FETTLE_TRY(Value * first, condition_of(o, condition, o.in));
   Value *limit = nullptr, *begin = nullptr, *after = nullptr;  // of the counter
   std::optional<int64_t> iterations;
-  const auto count = count_of(o.op);
+  const auto count = count_of(o);
   if (count) {
     FETTLE_TRY(const Tensor bound, o.importer.value_of(count->limit));
     begin = o.in[count->counter].re;

@@ -359,16 +359,16 @@ TEST(StableHloImport, RowsThatALoopReadsAndWritesOneAfterTheOtherAreStacked) {
     return function("%x: tensor<3x2xf32>", "tensor<3x2xf32>",
                     fmt::format(R"(
   %c = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %n = stablehlo.constant dense<3> : tensor<i32>
   %z = stablehlo.constant dense<0.0> : tensor<2xf32>
   %old = stablehlo.constant dense<7.0> : tensor<3x2xf32>
   %s:3 = stablehlo.while(%i = %c, %a = %z, %y = %old) : tensor<i32>, tensor<2xf32>, tensor<3x2xf32>
   cond {{
-    %n = stablehlo.constant dense<3> : tensor<i32>
     %0 = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %0 : tensor<i1>
   }} do {{
     %zero = stablehlo.constant dense<0> : tensor<i32>
-    %one = stablehlo.constant dense<1> : tensor<i32>
     %two = stablehlo.constant dense<2> : tensor<i32>
     %back = stablehlo.subtract %two, %i : tensor<i32>
     %1 = stablehlo.add %i, %one : tensor<i32>
