@@ -194,6 +194,33 @@ bool is_worth_it(const Node* product, const Value* x, const Value* w) {
   return terms.value() >= kFewestTerms && per_group >= kFewestColumns && all <= kMostTerms;
 }
 
+// An operand and the number that stands for zero in it, as i32; null: 0.
+struct Operand {
+  Value *bytes, *zero;
+};
+
+// Constant weights less their zero point, where that is i8.
+std::optional<Operand> less_zero(Graph& graph, const Operand& w, int64_t channel) {
+  if (!w.bytes->is_constant() || !w.zero || !w.zero->is_constant()) return {};
+  const ConstantTensor &bytes = *w.bytes->constant, &zero = *w.zero->constant;
+  const bool is_list = zero.n_elems() != 1;
+  const auto axis = static_cast<size_t>(channel);
+  if (is_list && zero.n_elems() != bytes.shape[axis]) return {};
+  int64_t inner = 1;
+  for (size_t d = axis + 1; d < bytes.shape.size(); ++d) inner *= bytes.shape[d];
+  TensorBuilder made = make_tensor(kI8, bytes.shape).value();
+  const auto to = made.elems<int8_t>();
+  const auto from = bytes.elems<uint8_t>();
+  for (size_t i = 0; i < to.size(); ++i) {
+    const int64_t c = is_list ? static_cast<int64_t>(i) / inner % bytes.shape[axis] : 0;
+    const int64_t value =
+        (bytes.dtype == kI8 ? static_cast<int8_t>(from[i]) : static_cast<int64_t>(from[i])) - zero.int_at(c);
+    if (value < -128 || value > 127) return {};
+    to[i] = static_cast<int8_t>(value);
+  }
+  return Operand{graph.add_constant(w.bytes->name, std::move(made).finish()), nullptr};
+}
+
 // product(dequantised(x), dequantised(w)) + bias  →  f32(integer product(x, w) + bias') * (x scale * w scale)
 bool integer_product(Graph& graph, Node* node) {
   const bool is_conv = is(node, "Conv"), is_gemm = is(node, "Gemm");
@@ -208,6 +235,10 @@ bool integer_product(Graph& graph, Node* node) {
   if (is_gemm && (attrs.get_float("alpha", 1) != 1 || (bias && attrs.get_float("beta", 1) != 1))) return false;
   const int64_t channel = is_conv || transposes ? 0 : w->bytes()->rank() - 1;  // of the weights
   if (!w->is_plain && (w->axis != channel || w->scale->rank() != 1 || (w->zero && w->zero->rank() != 1))) return false;
+  // Zero points of a window's weights would need sums of windows.
+  if (is_conv && (!w->bytes()->is_constant() || (x->zero && !x->zero->is_constant()))) return false;
+  if (is_conv && !(w->bytes()->dtype() == kI8 && is_zero(w->zero)) && !less_zero(graph, {w->bytes(), w->zero}, 0))
+    return false;
   // A list of zero points beside one scale, or the other way round, is not what quantisers make.
   if (!w->is_plain && w->zero && !is_zero(w->zero) && w->zero->shape() != w->scale->shape()) return false;
   Value *xs = x->bytes(), *ws = w->bytes();
@@ -247,11 +278,6 @@ ConstantTensor bytes_plus(const ConstantTensor& bytes, int64_t shift, DType dtyp
   return std::move(made).finish();
 }
 
-// An operand and the number that stands for zero in it, as i32; null: 0.
-struct Operand {
-  Value *bytes, *zero;
-};
-
 Value* whole_number(Graph& graph, int64_t number) {
   return graph.add_constant("zero_point", scalar(static_cast<double>(number), kI32));
 }
@@ -270,28 +296,6 @@ Operand as_type(Graph& graph, const Node* near, Operand x, DType dtype) {
     return {graph.add_constant(x.bytes->name, bytes_plus(*x.bytes->constant, shift, dtype)), zero};
   Value* wide = cast_to(graph, near, x.bytes, kI32);
   return {cast_to(graph, near, new_node(graph, near, "Add", {wide, whole_number(graph, shift)}), dtype), zero};
-}
-
-// Constant weights less their zero point, where that is i8.
-std::optional<Operand> less_zero(Graph& graph, const Operand& w, int64_t channel) {
-  if (!w.bytes->is_constant() || !w.zero || !w.zero->is_constant()) return {};
-  const ConstantTensor &bytes = *w.bytes->constant, &zero = *w.zero->constant;
-  const bool is_list = zero.n_elems() != 1;
-  const auto axis = static_cast<size_t>(channel);
-  if (is_list && zero.n_elems() != bytes.shape[axis]) return {};
-  int64_t inner = 1;
-  for (size_t d = axis + 1; d < bytes.shape.size(); ++d) inner *= bytes.shape[d];
-  TensorBuilder made = make_tensor(kI8, bytes.shape).value();
-  const auto to = made.elems<int8_t>();
-  const auto from = bytes.elems<uint8_t>();
-  for (size_t i = 0; i < to.size(); ++i) {
-    const int64_t c = is_list ? static_cast<int64_t>(i) / inner % bytes.shape[axis] : 0;
-    const int64_t value =
-        (bytes.dtype == kI8 ? static_cast<int8_t>(from[i]) : static_cast<int64_t>(from[i])) - zero.int_at(c);
-    if (value < -128 || value > 127) return {};
-    to[i] = static_cast<int8_t>(value);
-  }
-  return Operand{graph.add_constant(w.bytes->name, std::move(made).finish()), nullptr};
 }
 
 // The sums of constant weights that one output has: of a matrix [k, n] those of columns, of windows those of channels.

@@ -173,6 +173,17 @@ TEST_F(LowerQuantized, SmallProductsStayOnesOfFloats) {
   compare("MatMul 1");
 }
 
+// Weights that are no i8 without their zero points would need the sums of windows.
+TEST_F(LowerQuantized, WindowsOfUnsignedWeightsStayOnesOfFloats) {
+  Value* x = quantize(input("x", {1, 4, 5, 6}), 0.25, 20, kU8);
+  Value* w = dequantize(bytes({12, 4, 3, 3}, kU8, 0, 255), 0.5, 3, kU8);
+  g.add_output("y", op("Conv", {dequantize(x, 0.25, 20, kU8), w}));
+  Value* fits = dequantize(bytes({12, 4, 3, 3}, kU8, 0, 255), 0.5, 128, kU8);
+  g.add_output("z", op("Conv", {dequantize(x, 0.25, 20, kU8), fits}));
+  compare("Conv 1");
+  expect_plain();
+}
+
 // Sums that i32 may not hold.
 TEST_F(LowerQuantized, LongProductsStayOnesOfFloats) {
   Value* x = quantize(input("x", {1, 20'000}), 0.25, 3, kU8);
