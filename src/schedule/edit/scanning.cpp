@@ -19,8 +19,7 @@ struct Unsayable {
 
 class AstReader {
  public:
-  AstReader(const Func& func, const AffineNest& nest, Analyzer& analyzer)
-      : func_(func), nest_(nest), analyzer_(analyzer) {
+  AstReader(const AffineNest& nest, Analyzer& analyzer) : nest_(nest), analyzer_(analyzer) {
     for (size_t i = 0; i < nest.parameter_vars().size(); ++i)
       names_[fmt::format("p{}", i)] = nest.parameter_vars()[i];
   }
@@ -136,7 +135,6 @@ class AstReader {
     throw Unsayable{"an operation that the loop language lacks"};
   }
 
-  const Func& func_;
   const AffineNest& nest_;
   Analyzer& analyzer_;
   std::map<std::string, Expr> names_;
@@ -259,7 +257,7 @@ Stmt name_copies(const Func& func, const AffineNest& nest, Stmt top) {
 Result<Stmt> scan(const Func& func, const AffineNest& nest, const ScanOrder& order, Analyzer& analyzer) {
   try {
     FETTLE_TRY(const Stmt made, within_isl(kIslScheduleOperations, [&]() -> Result<Stmt> {
-                 return AstReader(func, nest, analyzer).statement(ast_of(nest, order));
+                 return AstReader(nest, analyzer).statement(ast_of(nest, order));
                }));
     return name_copies(func, nest, made);
   } catch (const Unsayable& e) {
