@@ -11,6 +11,7 @@
 #include "base/large_digest.h"
 #include "frontend/saved/format.h"
 #include "frontend/saved/saved.h"
+#include "graph/control.h"
 #include "graph/late_sizes.h"
 #include "graph/op.h"
 #include "graph/strings.h"
@@ -76,6 +77,33 @@ class Reader {
   std::string_view rest_;
   bool has_failed_ = false;
 };
+
+/// Bodies are what passes take for granted of those that front ends make (graph/control.h).
+Result<> check_bodies(const Node& node) {
+  const auto wrong = [&](std::string_view what) {
+    return fail(ErrorCode::E606, fmt::format("{}: {}", node.op->name, what), node.name);
+  };
+  const size_t n_bodies = node.bodies.size();
+  if (!is_branch(node) && !is_loop(node) && !is_scan(node)) {
+    if (n_bodies != 0 && !node.op->lower && !node.op->lower_by_data) return wrong("it takes no graphs");
+    return {};
+  }
+  if (n_bodies != (is_branch(node) ? 2 : 1)) return wrong("it lacks a graph, or has too many");
+  const int64_t n_inputs = std::ssize(node.inputs), n_outputs = std::ssize(node.outputs);
+  for (int64_t i = is_loop(node) ? 2 : 0; i < n_inputs; ++i)
+    if (!node.inputs[static_cast<size_t>(i)]) return wrong("it lacks an input");
+  for (const auto& body : node.bodies) {
+    if (std::ssize(body->inputs()) != n_inputs - (is_branch(node) ? 1 : 0) ||
+        std::ssize(body->outputs()) != n_outputs + (is_loop(node) ? 1 : 0))
+      return wrong("a graph of it takes or gives another number of values");
+  }
+  if (is_branch(node)) return {};
+  const int64_t carried = node.attrs.get_int("carried", -1);
+  const int64_t scanned = is_scan(node) ? node.attrs.get_int("num_scan_inputs", -1) : 2;
+  if (carried < 0 || scanned < 0 || carried > n_outputs || scanned > n_inputs || carried > n_inputs - scanned)
+    return wrong("it carries more values than it has");
+  return {};
+}
 
 class GraphReader {
  public:
@@ -346,7 +374,7 @@ class GraphReader {
       FETTLE_TRY(Graph body, this->graph(depth + 1));
       made->bodies.push_back(std::make_shared<Graph>(std::move(body)));
     }
-    return {};
+    return op ? check_bodies(*made) : Result<>();
   }
 
   Result<Graph> graph(int64_t depth) {
