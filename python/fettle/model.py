@@ -262,7 +262,8 @@ def _source(model, folder):
     raise TypeError(f"a model is a path, bytes of an ONNX file, a ModelProto, a fettle.Graph or a comprehension, not {type(model).__name__}")
 
 
-def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database="", without=(), cache=True, folder=None):
+def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database="", without=(), keep_denormals=False,
+            cache=True, folder=None):
     """Compiles a model for this machine, and gives a `fettle.Model`.
 
     model     a path (of an ONNX file, or of a library that `fettle compile` wrote), the bytes of an ONNX file, an
@@ -273,6 +274,8 @@ def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database=
     threads   that it runs on; 0: as many as this process may use
     database  recorded schedules, a path: the best are used
     without   passes over the graph (fettle.graph_passes) that are left out, to find where results come to differ
+    keep_denormals  whether numbers below 1.2e-38 (float32, bfloat16; float64: 2.2e-308) are computed with; else they
+              count as zero
     cache     whether what was compiled before is used again, and this is kept: in $FETTLE_CACHE, or ~/.cache/fettle;
               FETTLE_CACHE=off does without
     folder    where external data of bytes or a ModelProto lie
@@ -288,4 +291,5 @@ def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database=
     ([2.0, 4.0], [6.0])
     """
     return Model(_fettle._open_model(_source(model, folder), dict(shapes or {}), threads, os.fsdecode(database),
-                                     dict(sizes or {}), dict(states or {}), list(without), bool(cache)))  # fmt: skip
+                                     dict(sizes or {}), dict(states or {}), list(without), bool(keep_denormals),
+                                     bool(cache)))  # fmt: skip

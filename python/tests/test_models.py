@@ -53,6 +53,14 @@ class Models(unittest.TestCase):
         self.assertEqual(self.model.inputs, [("x", "float32", (2, 3))])
         self.assertEqual([name for name, *_ in self.model.outputs], ["y", "twice"])
 
+    def test_denormal_numbers_are_zero_unless_kept(self):
+        g = fettle.Graph()
+        g.output("y", g.input("x", "float32", [64]) * numpy.float32(0.5))
+        x = numpy.full(64, 1e-38, numpy.float32)
+        for keep, halved in ((False, 0), (True, numpy.float32(5e-39))):
+            numpy.testing.assert_array_equal(fettle.compile(g, keep_denormals=keep)(x), numpy.full(64, halved))
+        numpy.testing.assert_array_equal(x * numpy.float32(0.5), numpy.full(64, 5e-39, numpy.float32))
+
     def test_arrays_may_lie_anyhow(self):
         x = numpy.arange(-3, 3, dtype=numpy.float32).reshape(2, 3)
         right = numpy.maximum(x, 0)

@@ -259,7 +259,9 @@ void add_threads(App* app, int* threads) {
       ->between(1, 1024);
 }
 
-void add_pin(App* app, bool* pin) {
+void add_run_options(App* app, bool* pin, bool* keep_denormals) {
+  app->add_flag("--keep-denormals", *keep_denormals,
+                "compute with denormal numbers, which are taken for zero otherwise");
   app->add_flag("--pin", *pin, "bind each worker thread to a CPU of its own, of those that this process may use");
 }
 

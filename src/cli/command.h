@@ -96,8 +96,8 @@ void add_max_error(App* app, double* max_error);
 void add_workload_equality(App* app, WorkloadEquality* equality, size_t modes);
 /// --threads N, 1 to 1024; 0 stands for as many as this process may use.
 void add_threads(App* app, int* threads);
-/// --pin
-void add_pin(App* app, bool* pin);
+/// How a model runs: --pin, --keep-denormals
+void add_run_options(App* app, bool* pin, bool* keep_denormals);
 
 /// "90", "60s", "5m", "1h" in seconds.
 bool parse_seconds(const std::string& text, double* seconds);

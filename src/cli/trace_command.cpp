@@ -21,7 +21,7 @@ struct Options {
   Limits limits;
   int threads = 0, runs = 3;
   uint64_t seed = 0;
-  bool pin = false, json = false;
+  bool pin = false, keep_denormals = false, json = false;
 };
 
 constexpr size_t kColumns = 80, kShownKernels = 10;
@@ -120,8 +120,11 @@ Result<Report> trace(const Options& options) {
   for (NamedTensor& input : inputs)
     for (NamedTensor& one : given)
       if (one.name == input.name) input.tensor = std::move(one.tensor);
-  FETTLE_TRY(const Timeline timeline,
-             record_timeline(model, inputs, {.runs = options.runs, .threads = options.threads, .pin = options.pin}));
+  FETTLE_TRY(const Timeline timeline, record_timeline(model, inputs,
+                                                      {.runs = options.runs,
+                                                       .threads = options.threads,
+                                                       .pin = options.pin,
+                                                       .keep_denormals = options.keep_denormals}));
   FETTLE_TRY_VOID(file.write(to_trace_events(timeline, model.info())));
   FETTLE_TRY_VOID(file.commit());
   return summarize(options, timeline, model.info());
@@ -147,7 +150,7 @@ Command add_trace_command(App& app) {
   add_no_pass(made, &options->without);
   add_limits(made, &options->limits);
   add_threads(made, &options->threads);
-  add_pin(made, &options->pin);
+  add_run_options(made, &options->pin, &options->keep_denormals);
   return {made, [options] { return trace(*options); }, &options->json};
 }
 

@@ -76,6 +76,7 @@ FettleOptions run_options(const OpenOptions& options) {
   FettleOptions run{};
   run.threads = options.threads;
   run.pin = options.pin ? 1 : 0;
+  run.keep_denormals = options.keep_denormals ? 1 : 0;
   return run;
 }
 

@@ -21,7 +21,8 @@ struct OpenOptions {
   InputShapes shapes;
   std::string database;  // empty: none
   std::function<void(const std::string&)> warn;
-  bool pin = false;  // bind each worker thread to a CPU of its own
+  bool pin = false;             // bind each worker thread to a CPU of its own
+  bool keep_denormals = false;  // compute with denormal f32, f64 and bf16, which are zero otherwise
   /// Schedules whose error bound is more are not used, in units of epsilon (schedule/reformulation.h).
   double max_error_bound = std::numeric_limits<double>::infinity();
   /// Whose records are used: of the same program, or of those that count as equal to it.

@@ -67,13 +67,17 @@ class Server:
         self.platform, self.seconds, self.process = platform, seconds, None
 
     def start(self):
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, "--serve", self.platform], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True, bufsize=1,
-        )  # fmt: skip
-        first = self.read(120)
-        if first is None:
-            raise RuntimeError(f"no process of platform {self.platform} can be started")
+        with tempfile.TemporaryFile() as said:
+            self.process = subprocess.Popen(
+                [sys.executable, __file__, "--serve", self.platform], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=said, text=True, bufsize=1,
+            )  # fmt: skip
+            first = self.read(120)
+            if first is None:
+                self.stop()
+                said.seek(0)
+                lines = said.read().decode(errors="replace").splitlines() or ["it says nothing"]
+                raise RuntimeError(f"no process of platform {self.platform} can be started: {lines[-1]}")
         return first["names"]
 
     def read(self, seconds):

@@ -103,6 +103,7 @@ Result<Tensors> while_loop(OpImport& o) {
   for (size_t i = 0; i < o.in.size(); ++i) stays.push_back(end->operands[i] == body.blocks[0].arguments[i]);
 
   Scope* const around = &o.importer.scope();
+  const bool has_effects = o.importer.has_effects(condition) || o.importer.has_effects(body);
   FETTLE_TRY(Value * first, condition_of(o, condition, o.in));
   Value* limit = nullptr;
   const auto count = count_of(o.op);
@@ -112,6 +113,7 @@ Result<Tensors> while_loop(OpImport& o) {
     if (bound.re && bound.re->dtype() == begin->dtype())
       limit = o.g("Max", {o.g("Sub", {o.g.cast(bound.re, kI64), o.g.cast(begin, kI64)}), o.g.index(0)});
   }
+  Value* effects_before = has_effects ? o.importer.effects() : nullptr;
   std::vector<Scope> bodies(1);
   Tensors carried;  // as they are before the first iteration
   FETTLE_TRY_VOID(o.importer.in_body(bodies[0], "body", [&]() -> Result<> {
@@ -128,6 +130,10 @@ Result<Tensors> while_loop(OpImport& o) {
       carried.push_back(o.in[i]);
       argument = as_inputs(o, graph, o.in[i]);
     }
+    if (has_effects) {
+      carried.push_back({.re = effects_before});
+      bodies[0].effects = graph.add_input("effects", *effects_before->type);
+    }
     FETTLE_TRY(const Tensors results, o.importer.import_region(body, arguments));
     if (!limit) {
       FETTLE_TRY(goes_on, condition_of(o, condition, results));
@@ -135,6 +141,7 @@ Result<Tensors> while_loop(OpImport& o) {
     graph.add_output("condition", goes_on);
     for (size_t i = 0; i < results.size(); ++i)
       if (!stays[i]) add_outputs(graph, {results[i]});
+    if (has_effects) graph.add_output("effects", bodies[0].effects);
     return {};
   }));
   Values inputs{limit, limit ? nullptr : first};
@@ -142,6 +149,7 @@ Result<Tensors> while_loop(OpImport& o) {
   for (const Tensor& tensor : carried) for_each_part(tensor, [&](Value* part) { inputs.push_back(part); });
   Attrs attrs{{"carried", std::ssize(types)}, {"keeps_shapes", int64_t{1}}};
   FETTLE_TRY(const Values made, o.add("Loop", std::move(inputs), std::move(attrs), types, bodies));
+  if (has_effects) around->effects = made.back();
   const Tensors left = with_parts(carried, made);
   Tensors results;
   size_t next = 0;
@@ -158,12 +166,16 @@ Result<Tensors> branch(OpImport& o, Value* index, size_t first, size_t last) {
   const size_t middle = first + (last - first) / 2;
   std::vector<Scope> bodies(2);
   const char* const names[] = {"then_branch", "else_branch"};
+  const bool has_effects = std::any_of(o.op.regions.begin() + static_cast<ptrdiff_t>(first),
+                                       o.op.regions.begin() + static_cast<ptrdiff_t>(last),
+                                       [&](const Region& region) { return o.importer.has_effects(region); });
   Tensors results[2];
   for (const size_t k : {0, 1})
     FETTLE_TRY_VOID(o.importer.in_body(bodies[k], names[k], [&]() -> Result<> {
       Value* inside =
           index && (k == 0 ? middle - first : last - middle) > 1 ? o.importer.reach(index, around) : nullptr;
       FETTLE_TRY(results[k], branch(o, inside, k == 0 ? first : middle, k == 0 ? middle : last));
+      if (has_effects) results[k].push_back({.re = o.importer.effects()});
       add_outputs(bodies[k].graph, results[k]);
       return {};
     }));
@@ -176,6 +188,10 @@ Result<Tensors> branch(OpImport& o, Value* index, size_t first, size_t last) {
   const std::vector<TensorType> types = types_of(results[0]);
   if (types != types_of(results[1])) return o.mistaken("its branches return tensors of different types");
   FETTLE_TRY(const Values made, o.add("If", {is_lower}, {}, types, bodies));
+  if (has_effects) {
+    around->effects = made.back();
+    results[0].pop_back();
+  }
   return with_parts(results[0], made);
 }
 Result<Tensors> if_branch(OpImport& o) {

@@ -120,6 +120,28 @@ Value* Importer::reach(Value* value, Scope* owner, Scope& in) {
   return in.captures[outside] = inside;
 }
 
+bool Importer::has_effects(const Region& region) {
+  return std::ranges::any_of(region.blocks, [&](const Block& block) { return has_effects(block); });
+}
+
+bool Importer::has_effects(const Block& block) {
+  return std::ranges::any_of(block.ops, [&](const Op& op) {
+    if (is_host_effect(op)) return true;
+    if (std::ranges::any_of(op.regions, [&](const Region& region) { return has_effects(region); })) return true;
+    const std::string* name = called(op);
+    const Function* function = name ? module_.find(*name) : nullptr;
+    if (!function) return false;
+    if (const auto [known, is_new] = with_effects_.try_emplace(function, false); !is_new) return known->second;
+    return with_effects_[function] = has_effects(function->body);
+  });
+}
+
+Value* Importer::effects(Scope& scope) {
+  if (scope.effects) return scope.effects;
+  if (!scope.around) return scope.effects = scope.graph.add_constant("effects", scalar(0, kU8));
+  return scope.effects = reach(effects(*scope.around), scope.around, scope);
+}
+
 Result<> Importer::in_body(Scope& body, std::string name, const std::function<Result<>()>& fill) {
   body.graph = Graph(std::move(name));
   body.around = scope_;
@@ -288,6 +310,7 @@ Result<Graph> Importer::run() {
   FETTLE_TRY(const Tensors results, call(main->name, arguments, {}));
   for (size_t i = 0; i < results.size(); ++i)
     FETTLE_TRY_VOID(add_output(name_of(main->result_attributes, i, "jax.result_info", "result"), results[i]));
+  if (scope.effects) FETTLE_TRY_VOID(add_output("effects", {.re = scope.effects}));
   scope.graph.sort();
   return std::move(scope.graph);
 }

@@ -26,7 +26,7 @@ int64_t bytes_of(const std::vector<Value*>& values) {
 }  // namespace
 
 bool can_fold(const Node& node, int64_t max_bytes) {
-  if (!node.op->compute && !is_host(node)) return false;
+  if (is_host(node) ? node.op->host->only_runs : !node.op->compute) return false;
   int64_t in_bytes = 0, out_bytes = 0, largest = 0;
   for (const Value* input : node.inputs) {
     if (!input) continue;
