@@ -213,7 +213,7 @@ def newton(x):
         direction, _ = jax.scipy.sparse.linalg.cg(jax.hessian(function)(x), jax.grad(function)(x), maxiter=4)
         return x - direction
 
-    return lax.fori_loop(0, 4, step, x)
+    return lax.fori_loop(0, 2, step, x)
 
 
 # --- Physics ---------------------------------------------------------------------------------------------------------
