@@ -1,4 +1,5 @@
-// StableHLO, as text and as bytecode: import and all passes. A module that is read is printed, and read again as the same.
+// StableHLO, as text and as bytecode: import and all passes. A module that is read is printed, and read again as the
+// same.
 
 #include <cstddef>
 #include <cstdint>
