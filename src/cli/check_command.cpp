@@ -174,7 +174,8 @@ Result<Report> check(const Options& options) {
   report.text = fmt::format("{}: {}, {}\n", options.model, check.is_valid() ? "valid" : "not valid",
                             compiles ? "compiles" : "does not compile");
   // A file that cannot be read says nothing.
-  if (const std::string format = format_text(survey); !format.empty()) report.text += fmt::format("format     {}\n", format);
+  if (const std::string format = format_text(survey); !format.empty())
+    report.text += fmt::format("format     {}\n", format);
   if (!survey.operators.empty()) report.text += fmt::format("operators  {}\n", counts_text(survey.operators));
   if (!survey.operators.empty())
     report.text += fmt::format("parameters {}, {} bytes{}\n", survey.parameters, survey.parameter_bytes,
@@ -196,7 +197,9 @@ Command add_check_command(App& app) {
   auto options = std::make_shared<Options>();
   App* made = add_subcommand(app, "check", "Say whether a model compiles, every reason if not, and what there is in it",
                              "fettle check model.onnx --shape x=1,3,224,224", &options->json);
-  made->add_option("model", options->model, "a file of any kind that a front end reads")->required()->type_name("MODEL");
+  made->add_option("model", options->model, "a file of any kind that a front end reads")
+      ->required()
+      ->type_name("MODEL");
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);

@@ -62,7 +62,8 @@ class Reader {
   template <typename T>
   T as_is() {
     T value{};
-    if (const std::string_view bytes = raw(sizeof value); !bytes.empty()) std::memcpy(&value, bytes.data(), sizeof value);
+    if (const std::string_view bytes = raw(sizeof value); !bytes.empty())
+      std::memcpy(&value, bytes.data(), sizeof value);
     return value;
   }
   /// Of things that take at least so many bytes each.
@@ -512,8 +513,8 @@ Result<Graph> read_checked(const std::shared_ptr<const std::byte>& bytes, uint64
     return fail(ErrorCode::E602, "its header is damaged");
   const uint64_t first_block = aligned(sizeof header + header.structure_bytes);
   const std::byte* structure = bytes.get() + sizeof header;
-  if (first_block > size || digest_large({structure, header.structure_bytes}) !=
-                                Digest{.high = header.digest_high, .low = header.digest_low})
+  if (first_block > size ||
+      digest_large({structure, header.structure_bytes}) != Digest{.high = header.digest_high, .low = header.digest_low})
     return fail(ErrorCode::E602, "its structure is damaged");
   return GraphReader({reinterpret_cast<const char*>(structure), header.structure_bytes}, bytes, first_block, size,
                      limits)

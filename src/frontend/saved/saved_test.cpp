@@ -78,7 +78,8 @@ func.func public @main(%x: tensor<?x4xf32>, %n: tensor<i32>) -> tensor<?x4xf32> 
 
 TEST(SavedGraph, KeepsEveryFixtureOfStableHlo) {
   int count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(FETTLE_SOURCE_DIR) / "src/frontend/stablehlo/fixtures")) {
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(FETTLE_SOURCE_DIR) /
+                                                               "src/frontend/stablehlo/fixtures")) {
     const std::string name = entry.path().filename().string();
     if (!name.ends_with(".generic.mlir") || name.starts_with("open")) continue;  // which calls what nobody knows
     SCOPED_TRACE(name);
@@ -180,7 +181,8 @@ TEST(SavedGraph, DamageBehindARightDigestDoesNoHarm) {
     for (const int change : {0x01, 0x7f, 0xff}) {
       std::string damaged = bytes;
       damaged[sizeof header + i] = static_cast<char>(damaged[sizeof header + i] ^ change);
-      const Digest digest = digest_large(std::as_bytes(std::span(damaged)).subspan(sizeof header, header.structure_bytes));
+      const Digest digest =
+          digest_large(std::as_bytes(std::span(damaged)).subspan(sizeof header, header.structure_bytes));
       header.digest_high = digest.high;
       header.digest_low = digest.low;
       std::memcpy(damaged.data(), &header, sizeof header);

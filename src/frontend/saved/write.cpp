@@ -113,10 +113,8 @@ class Writer {
     structure.append(out_);
     const std::string& text = structure.str();
     const Digest digest = digest_large(std::as_bytes(std::span(text)));
-    Header header{.version = kVersion,
-                  .structure_bytes = text.size(),
-                  .digest_high = digest.high,
-                  .digest_low = digest.low};
+    Header header{
+        .version = kVersion, .structure_bytes = text.size(), .digest_high = digest.high, .digest_low = digest.low};
     std::memcpy(header.magic, kMagic.data(), kMagic.size());
     uint64_t at = aligned(sizeof header + text.size());
     for (const ConstantTensor* block : blocks_) at = aligned(at + static_cast<uint64_t>(block->size_bytes));

@@ -58,7 +58,7 @@ struct Frame {
   Frame* caller = nullptr;
   struct Place {
     Tensor tensor;
-    int64_t scope;  // its number
+    int64_t scope;            // its number
     bool is_missing = false;  // what makes it fails
   };
   std::unordered_map<ValueId, Place> values = {};

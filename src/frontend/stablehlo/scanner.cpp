@@ -81,7 +81,8 @@ int Scanner::line_of(size_t position) const {
 
 std::string Scanner::place_of(size_t position) const {
   const size_t end = text_.substr(0, position).rfind('\n');
-  return fmt::format("line {}, column {}", line_of(position), position - (end == std::string_view::npos ? 0 : end + 1) + 1);
+  return fmt::format("line {}, column {}", line_of(position),
+                     position - (end == std::string_view::npos ? 0 : end + 1) + 1);
 }
 
 void Scanner::fail_at(size_t position, ErrorCode code, std::string message) {
