@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-python bench-quantised bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads bench-torch bench-vendor check-hostile check-jax check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format lint sdist wheel site clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-python bench-quantised bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads bench-torch bench-vendor check-hostile check-jax check-stablehlo check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format lint sdist wheel site clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -111,6 +111,10 @@ bench-jax: build ## Programs of JAX on Fettle beside XLA's CPU client (docs/jax.
 check-jax: build ## JAX_PLATFORMS=fettle beside JAX's CPU client: makes build/python-jax, runs all of tests/jax
 	@scripts/setup.sh --jax
 	@FETTLE_JAX_HARNESSES=all FETTLE_JAX_RESULTS=$(CURDIR)/build/jax ctest --test-dir $(BUILD) -R '^Jax[.]' -j $(JOBS) --output-on-failure --no-tests=error
+
+check-stablehlo: build ## Programs that JAX exports, in all forms, beside JAX's CPU client (tests/stablehlo)
+	@scripts/setup.sh --jax
+	@cd tests/stablehlo && PYTHONPATH=$(BUILD)/python-package FETTLE_WORKER=$(BUILD)/bin/fettle-worker $(CURDIR)/build/python-jax/bin/python check_programs.py $(ARGS)
 
 conformance: build ## ONNX's tests of backends on compiled code, and real models: the tables of docs/conformance.md
 	@PYTHONPATH=$(BUILD)/python-package $(PYTHON) tests/conformance/conformance.py --write

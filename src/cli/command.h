@@ -44,6 +44,7 @@ Command add_run_command(App& app);
 Command add_trace_command(App& app);
 Command add_bench_command(App& app);
 Command add_check_command(App& app);
+Command add_convert_command(App& app);
 Command add_inspect_command(App& app);
 Command add_report_command(App& app);
 Command add_doctor_command(App& app);
