@@ -4,6 +4,7 @@
 
 #include "analysis/verify.h"
 #include "ir/query.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/testing.h"
 #include "tune/space/test_workloads.h"
 
