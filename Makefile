@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-python bench-quantised bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads bench-torch bench-vendor check-hostile check-jax check-stablehlo check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format lint sdist wheel site clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-polyhedral bench-python bench-quantised bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads bench-torch bench-vendor check-hostile check-jax check-stablehlo check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format lint sdist wheel site clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -58,6 +58,9 @@ bench-numerics: build ## How far results are from the exact ones: sums, products
 
 bench-operators: build ## Operators alone, untuned, against ONNX Runtime: where the default has a hole
 	@$(PYTHON) benchmarks/bench_operators.py $(ARGS)
+
+bench-polyhedral: build ## The programs of PolyBench as comprehensions, untuned, beside C by gcc, clang and Polly
+	@FETTLE_WORKER=$(BUILD)/bin/fettle-worker PYTHONPATH=$(BUILD)/python-package $(PYTHON) benchmarks/bench_polyhedral.py $(ARGS)
 
 bench-python: build fetch ## What Python adds: calls beside C++, importing, compiling and what is kept
 	@FETTLE_WORKER=$(BUILD)/bin/fettle-worker PYTHONPATH=$(BUILD)/python-package $(PYTHON) benchmarks/bench_python.py $(ARGS)
