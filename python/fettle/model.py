@@ -290,7 +290,7 @@ def _source(model, folder):
 
 
 def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database="", without=(), keep_denormals=False,
-            cache=True, folder=None):
+            cache=True, folder=None, vendor=()):
     """Compiles a model for this machine, and gives a `fettle.Model`.
 
     model     a path (of an ONNX file, or of a library that `fettle compile` wrote), the bytes of an ONNX file, an
@@ -305,6 +305,7 @@ def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database=
               count as zero
     cache     whether what was compiled before is used again, and this is kept: in $FETTLE_CACHE, or ~/.cache/fettle;
               FETTLE_CACHE=off does without
+    vendor    libraries whose kernels are used where `database` says that they are faster: ("onednn",)
     folder    where external data of bytes or a ModelProto lie
 
     >>> import fettle, numpy
@@ -319,4 +320,4 @@ def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database=
     """
     return Model(_fettle._open_model(_source(model, folder), dict(shapes or {}), threads, os.fsdecode(database),
                                      dict(sizes or {}), dict(states or {}), list(without), bool(keep_denormals),
-                                     bool(cache)))  # fmt: skip
+                                     bool(cache), list(vendor)))  # fmt: skip

@@ -261,6 +261,22 @@ void add_max_error(App* app, double* max_error) {
       ->not_negative();
 }
 
+void add_vendor(App* app, KernelSources* sources) {
+  app->add_option_function(
+         "--vendor",
+         [sources](const std::string& name) -> std::string {
+           const auto found = kernel_sources_named({name});
+           if (!found) return found.error().message;
+           if (const auto version = found->front()->version(); !version) return version.error().message;
+           if (std::ranges::find(*sources, found->front()) == sources->end()) sources->push_back(found->front());
+           return "";
+         },
+         "a library whose kernels are used where they were measured to be faster than Fettle's: onednn; what is "
+         "compiled so needs the library to run; may be repeated")
+      ->type_name("NAME")
+      ->one_at_a_time();
+}
+
 void add_workload_equality(App* app, WorkloadEquality* equality, size_t modes) {
   const auto known = workload_equality_names().first(modes);
   app->add_option_function(

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontend/stablehlo/counters.h"
 #include "frontend/stablehlo/import.h"
 #include "graph/passes/lowering.h"
 
@@ -49,6 +50,8 @@ struct Scope {
   std::vector<Captured> captured = {};                     // the body's last inputs
   std::unordered_map<const Value*, Value*> captures = {};  // by what is outside; constants among them
   std::unordered_map<const Value*, Value*> narrow = {};    // of what was broadcast: what it was before
+  std::unordered_map<const Value*, Progression> progressions = {};
+  std::unordered_map<const Value*, RowUpdate> updates = {};  // by what was made
   Value* effects = nullptr;  // what the last call with an effect left, which the next is given; null: there was none
 };
 
@@ -58,7 +61,8 @@ struct Frame {
   Frame* caller = nullptr;
   struct Place {
     Tensor tensor;
-    int64_t scope;  // its number
+    int64_t scope;            // its number
+    bool is_missing = false;  // what makes it fails
   };
   std::unordered_map<ValueId, Place> values = {};
 };
@@ -89,6 +93,8 @@ class Importer {
  public:
   Importer(const Module& module, const Limits& limits) : module_(module), limits_(limits) {}
   Result<Graph> run();
+  /// Why there is no graph: as run() says, but of all operators that take nothing that depends on others that fail.
+  std::vector<Diagnostic> problems();
 
   Scope& scope() { return *scope_; }
   const Limits& limits() const { return limits_; }
@@ -113,6 +119,7 @@ class Importer {
 
  private:
   Result<> import_op(const Op& op);
+  void note(Diagnostic problem);
   Value* reach(Value* value, Scope* owner, Scope& in);
   Value* effects(Scope& scope);
   bool has_effects(const Block& block);
@@ -123,6 +130,7 @@ class Importer {
   const Limits& limits_;
   Scope* scope_ = nullptr;
   Frame* frame_ = nullptr;
+  std::vector<Diagnostic>* problems_ = nullptr;  // null: the first one ends the import
   int64_t n_ops_ = 0, n_scopes_ = 0;
   std::unordered_map<const Function*, bool> with_effects_;  // those that were looked at
 };
