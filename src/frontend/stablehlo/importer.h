@@ -61,7 +61,8 @@ struct Frame {
   Frame* caller = nullptr;
   struct Place {
     Tensor tensor;
-    int64_t scope;  // its number
+    int64_t scope;            // its number
+    bool is_missing = false;  // what makes it fails
   };
   std::unordered_map<ValueId, Place> values = {};
 };
@@ -92,6 +93,8 @@ class Importer {
  public:
   Importer(const Module& module, const Limits& limits) : module_(module), limits_(limits) {}
   Result<Graph> run();
+  /// Why there is no graph: as run() says, but of all operators that take nothing that depends on others that fail.
+  std::vector<Diagnostic> problems();
 
   Scope& scope() { return *scope_; }
   const Limits& limits() const { return limits_; }
@@ -116,6 +119,7 @@ class Importer {
 
  private:
   Result<> import_op(const Op& op);
+  void note(Diagnostic problem);
   Value* reach(Value* value, Scope* owner, Scope& in);
   Value* effects(Scope& scope);
   bool has_effects(const Block& block);
@@ -126,6 +130,7 @@ class Importer {
   const Limits& limits_;
   Scope* scope_ = nullptr;
   Frame* frame_ = nullptr;
+  std::vector<Diagnostic>* problems_ = nullptr;  // null: the first one ends the import
   int64_t n_ops_ = 0, n_scopes_ = 0;
   std::unordered_map<const Function*, bool> with_effects_;  // those that were looked at
 };

@@ -401,6 +401,16 @@ Result<Tensors> get_tuple_element(OpImport& o) {
   return Tensors{o.in[0].parts[static_cast<size_t>(index)]};
 }
 
+// What indices say along one dim, as torch has it.
+Result<Tensors> torch_index_select(OpImport& o) {
+  if (o.integer("batch_dims") != 0) return o.refuse("batch_dims");
+  FETTLE_TRY(Value * index, o.real(1));
+  Tensor result = o.in[0];
+  const int64_t axis = o.integer("dim");
+  for_each_part(result, [&](Value*& part) { part = o.g("Gather", {part, index}, {{{"axis", axis}}}); });
+  return Tensors{result};
+}
+
 constexpr OpEntry kShapes[] = {
     {"chlo.dynamic_reshape", dynamic_reshape},
     {"shape.shape_of", shape_of},
@@ -426,6 +436,7 @@ constexpr OpEntry kShapes[] = {
     {"stablehlo.reverse", reverse},
     {"stablehlo.set_dimension_size", set_dimension_size},
     {"stablehlo.slice", slice},
+    {"stablehlo.torch_index_select", torch_index_select},
     {"stablehlo.transpose", transpose},
     {"stablehlo.tuple", tuple},
 };
