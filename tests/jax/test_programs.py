@@ -118,6 +118,21 @@ class Programs(unittest.TestCase):
         self.assertEqual(compiled.memory_analysis().output_size_in_bytes, 8 * 8 * 4)
 
 
+    def test_long_chains_of_rounds_are_compiled(self):  # values that read each other twice, twenty times over
+        check(lambda x: jax.random.gamma(jax.random.key(42), x), np.float32(2.5))
+
+    def test_loops_over_rows(self):
+        def forward(c, xs):
+            return lax.scan(lambda c, v: (c * 0.9 + v, (c.sum(), v)), c, xs)
+
+        check(forward, floats(8), floats(20, 8))
+        check(lambda c, xs: lax.scan(lambda c, v: (c * 0.9 + v, c * 2), c, xs, reverse=True), floats(8), floats(20, 8))
+        check(lambda x: lax.fori_loop(2, 9, lambda i, c: c + x[i] * i, jnp.zeros(8)), floats(20, 8))
+        check(lambda x: lax.fori_loop(-3, 25, lambda i, c: c + x[i] * i, jnp.zeros(8)), floats(20, 8))
+        check(lambda x: lax.fori_loop(0, 20, lambda i, c: c.at[i].set(c[i] * 2 + i), x), floats(20, 8))
+        check(lambda x: lax.fori_loop(0, 19, lambda i, c: c.at[i].set(x[i] * 2), jnp.zeros_like(x)), floats(20, 8))
+
+
 class Donation(unittest.TestCase):
     def test_what_is_donated_is_gone(self):
         function = jax.jit(lambda x, y: x + y, donate_argnums=0)
