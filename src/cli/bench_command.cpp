@@ -84,7 +84,7 @@ Result<Report> bench_model(const Options& options) {
   if (options.profile) {
     std::string table;
     FETTLE_TRY(const std::vector<KernelTime> times, profile_model(context, inputs, 20, &table));
-    report.text += "\n" + table;
+    report.text += "\n" + fitting_lines(table);
     report.json["profile"] = nlohmann::json::array();
     for (const KernelTime& kernel : times)
       report.json["profile"].push_back({{"kernel", kernel.name},

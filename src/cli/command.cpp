@@ -83,6 +83,26 @@ std::string wrapped_lines(const std::string& text, size_t indent, size_t columns
   return made;
 }
 
+std::string fitting(const std::string& line, size_t columns) {
+  if (characters(line) <= columns) return line;
+  size_t end = 0;
+  for (size_t left = columns - 3; end < line.size(); ++end) {
+    const bool begins = (static_cast<unsigned char>(line[end]) & 0xc0) != 0x80;  // a character
+    if (begins && left-- == 0) break;
+  }
+  return line.substr(0, end) + "...";
+}
+
+std::string fitting_lines(const std::string& text, size_t columns) {
+  std::string made;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    made += fitting(text.substr(at, end - at), columns) + "\n";
+    at = end + 1;
+  }
+  return made;
+}
+
 App* add_subcommand(App& app, const std::string& name, const std::string& what, const std::string& example,
                     bool* json) {
   App* made = app.add_subcommand(name, what);
@@ -239,6 +259,22 @@ void add_max_error(App* app, double* max_error) {
                   "refuses Winograd's; default: no limit")
       ->type_name("EPSILONS")
       ->not_negative();
+}
+
+void add_vendor(App* app, KernelSources* sources) {
+  app->add_option_function(
+         "--vendor",
+         [sources](const std::string& name) -> std::string {
+           const auto found = kernel_sources_named({name});
+           if (!found) return found.error().message;
+           if (const auto version = found->front()->version(); !version) return version.error().message;
+           if (std::ranges::find(*sources, found->front()) == sources->end()) sources->push_back(found->front());
+           return "";
+         },
+         "a library whose kernels are used where they were measured to be faster than Fettle's: onednn; what is "
+         "compiled so needs the library to run; may be repeated")
+      ->type_name("NAME")
+      ->one_at_a_time();
 }
 
 void add_workload_equality(App* app, WorkloadEquality* equality, size_t modes) {

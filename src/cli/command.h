@@ -39,6 +39,7 @@ using AddCommand = Command (*)(App& app);
 
 Command add_tune_command(App& app);
 Command add_compile_command(App& app);
+Command add_quantize_command(App& app);
 Command add_run_command(App& app);
 Command add_trace_command(App& app);
 Command add_bench_command(App& app);
@@ -75,6 +76,10 @@ void add_no_pass(App* app, PassNames* without);
 std::string wrapped(const std::string& line, size_t indent, size_t columns = 80);
 /// Each line of the text so.
 std::string wrapped_lines(const std::string& text, size_t indent, size_t columns = 80);
+/// The line, cut so that it has no more columns; "..." says so.
+std::string fitting(const std::string& line, size_t columns = 80);
+/// Each line of the text so.
+std::string fitting_lines(const std::string& text, size_t columns = 80);
 /// Characters of UTF-8.
 size_t characters(std::string_view text);
 
@@ -92,6 +97,8 @@ void add_sizes(App* app, OpenSizes* sizes);
 void add_states(App* app, ModelStates* states);
 /// --max-error EPSILONS: of what a schedule's algorithm adds (schedule/reformulation.h); no limit unless given.
 void add_max_error(App* app, double* max_error);
+/// --vendor: whose kernels may be used.
+void add_vendor(App* app, KernelSources* sources);
 /// --workload-equality NAME, one of the first `modes` of workload_equality_names().
 void add_workload_equality(App* app, WorkloadEquality* equality, size_t modes);
 /// --threads N, 1 to 1024; 0 stands for as many as this process may use.

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "codegen/kernel_source.h"
 #include "database/database.h"
 #include "driver/compile.h"
 #include "driver/load.h"
@@ -29,8 +30,9 @@ struct OpenOptions {
   WorkloadEquality workload_equality = WorkloadEquality::kStructural;
   OpenSizes sizes = {};  // that `shapes` leaves open
   ModelStates states = {};
-  PassNames without = {};  // passes over the graph that are left out
-  Limits limits = {};      // of what the model may ask for
+  PassNames without = {};             // passes over the graph that are left out
+  Limits limits = {};                 // of what the model may ask for
+  KernelSources kernel_sources = {};  // whose kernels are used where they were measured to be faster
 };
 
 /// Whether the path names a shared library ("model.so", "model.so.1.2") rather than a model ("model.so.onnx").

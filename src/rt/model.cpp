@@ -7,6 +7,7 @@
 #include "rt/cpu.h"
 #include "rt/memory.h"
 #include "rt/model_context.h"
+#include "rt/onednn.h"
 #include "rt/sys.h"
 #include "rt/team.h"
 #include "rt/tensor.h"
@@ -481,6 +482,8 @@ const FettleSymbol* fettle_rt_symbols(void) {
       {"fettle_mark_step", reinterpret_cast<void*>(&fettle_mark_step)},
       {"fettle_scratch_acquire", reinterpret_cast<void*>(&fettle_scratch_acquire)},
       {"fettle_scratch_release", reinterpret_cast<void*>(&fettle_scratch_release)},
+      {"fettle_onednn_run", reinterpret_cast<void*>(&fettle_onednn_run)},
+      {"fettle_onednn_pack", reinterpret_cast<void*>(&fettle_onednn_pack)},
       {nullptr, nullptr},
   };
   return symbols;

@@ -114,6 +114,7 @@ TEST_F(Json, OfCommandsOnAModel) {
   expect_documented("explain --why", {"explain", path("model.onnx"), "--why", "y"});
   expect_documented("inspect", {"inspect", path("model.onnx")});
   expect_documented("inspect --tasks", {"inspect", path("model.onnx"), "--tasks"});
+  expect_documented("inspect --candidates", {"inspect", path("model.onnx"), "--candidates"});
   expect_documented("inspect --graph", {"inspect", path("model.onnx"), "--graph"});
   expect_documented("inspect --after", {"inspect", path("model.onnx"), "--after", "simplify"});
   expect_documented("inspect --task", {"inspect", path("model.onnx"), "--task", "0", "--after", "flatten_blocks"});

@@ -270,6 +270,7 @@ Result<> Importer::import_op(const Op& op) {
                               op.result_types[i].to_string()));
     frame_->values[op.results[i]] = {made, scope_->number};
   }
+  if (results->size() == 1) follow_progressions(o, results->front());
   return {};
 }
 

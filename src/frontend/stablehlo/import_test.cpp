@@ -359,11 +359,55 @@ TEST(StableHloImport, CountedLoopsHaveALimitAndReadWhatStays) {
   ASSERT_TRUE(graph) << graph.error().to_string();
   const auto loop = std::ranges::find_if(graph->nodes(), [](const Node* n) { return n->op->name == "Loop"; });
   ASSERT_NE(loop, graph->nodes().end());
-  EXPECT_EQ((*loop)->attrs.get_int("carried", 0), 2);
+  EXPECT_EQ((*loop)->attrs.get_int("carried", 0), 1) << to_text(*graph);  // not the counter
   ASSERT_TRUE((*loop)->inputs[0]);
   EXPECT_EQ((*loop)->inputs[0]->constant->int_at(0), 4);
   EXPECT_EQ(numbers_of(text, {{"arg0", *to_tensor(std::vector<double>{1, 2, 3, 4}, kF32, {4})}}),
             std::vector<double>{-10});
+}
+
+TEST(StableHloImport, RowsThatALoopReadsAndWritesOneAfterTheOtherAreStacked) {
+  const auto scan = [](const char* index) {
+    return function("%x: tensor<3x2xf32>", "tensor<3x2xf32>",
+                    fmt::format(R"(
+  %c = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %n = stablehlo.constant dense<3> : tensor<i32>
+  %z = stablehlo.constant dense<0.0> : tensor<2xf32>
+  %old = stablehlo.constant dense<7.0> : tensor<3x2xf32>
+  %s:3 = stablehlo.while(%i = %c, %a = %z, %y = %old) : tensor<i32>, tensor<2xf32>, tensor<3x2xf32>
+  cond {{
+    %0 = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %0 : tensor<i1>
+  }} do {{
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %two = stablehlo.constant dense<2> : tensor<i32>
+    %back = stablehlo.subtract %two, %i : tensor<i32>
+    %1 = stablehlo.add %i, %one : tensor<i32>
+    %2 = stablehlo.dynamic_slice %x, {0}, %zero, sizes = [1, 2]
+        : (tensor<3x2xf32>, tensor<i32>, tensor<i32>) -> tensor<1x2xf32>
+    %3 = stablehlo.reshape %2 : (tensor<1x2xf32>) -> tensor<2xf32>
+    %4 = stablehlo.add %a, %3 : tensor<2xf32>
+    %5 = stablehlo.reshape %4 : (tensor<2xf32>) -> tensor<1x2xf32>
+    %6 = stablehlo.dynamic_update_slice %y, %5, {0}, %zero
+        : (tensor<3x2xf32>, tensor<1x2xf32>, tensor<i32>, tensor<i32>) -> tensor<3x2xf32>
+    stablehlo.return %1, %4, %6 : tensor<i32>, tensor<2xf32>, tensor<3x2xf32>
+  }}
+  %r = stablehlo.negate %s#2 : tensor<3x2xf32>)",
+                                index));
+  };
+  const std::map<std::string, ConstantTensor> inputs{
+      {"arg0", *to_tensor(std::vector<double>{1, 2, 3, 4, 5, 6}, kF32, {3, 2})}};
+  for (const char* index : {"%i", "%back"}) {
+    const auto graph = imported(scan(index));
+    ASSERT_TRUE(graph) << graph.error().to_string();
+    const auto loop = std::ranges::find_if(graph->nodes(), [](const Node* n) { return n->op->name == "Loop"; });
+    ASSERT_NE(loop, graph->nodes().end());
+    EXPECT_EQ((*loop)->attrs.get_int("carried", 0), 1) << to_text(*graph);
+    EXPECT_EQ((*loop)->outputs.size(), 2u);
+  }
+  EXPECT_EQ(numbers_of(scan("%i"), inputs), (std::vector<double>{-1, -2, -4, -6, -9, -12}));
+  EXPECT_EQ(numbers_of(scan("%back"), inputs), (std::vector<double>{-9, -12, -8, -10, -5, -6}));
 }
 
 TEST(StableHloImport, AllThatIsNotKnownIsNamed) {

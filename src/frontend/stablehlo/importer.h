@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontend/stablehlo/counters.h"
 #include "frontend/stablehlo/import.h"
 #include "graph/passes/lowering.h"
 
@@ -49,6 +50,8 @@ struct Scope {
   std::vector<Captured> captured = {};                     // the body's last inputs
   std::unordered_map<const Value*, Value*> captures = {};  // by what is outside; constants among them
   std::unordered_map<const Value*, Value*> narrow = {};    // of what was broadcast: what it was before
+  std::unordered_map<const Value*, Progression> progressions = {};
+  std::unordered_map<const Value*, RowUpdate> updates = {};  // by what was made
   Value* effects = nullptr;  // what the last call with an effect left, which the next is given; null: there was none
 };
 
