@@ -14,6 +14,7 @@ from .graph import Graph, Value
 from .kernel import Kernel, aligned, build, empty
 from .model import Context, Model, compile
 from .operator import operator
+from .quantization import quantize
 from .schedule import Schedule
 from .tune import (CostModel, LocalRunner, RemoteRunner, Runner, SearchStrategy, SketchRule, Sketches, Template, Tuning,
                    template, tune)

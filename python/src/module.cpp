@@ -25,6 +25,7 @@ NB_MODULE(_fettle, m) {
   bind_own_operators(m);
   bind_models(m);
   bind_model_files(m);
+  bind_quantize(m);
   bind_graphs(m);
   bind_comprehensions(m);
   bind_model_tuning(m);

@@ -12,6 +12,7 @@
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/model_check.h"
 #include "frontend/onnx/model_file.h"
+#include "frontend/onnx/model_writer.h"
 
 namespace fettle {
 namespace onnx_reader {
@@ -272,10 +273,7 @@ std::vector<std::string> external_files(const OnnxModel& model) {
 }
 
 Result<Digest> digest_of(const OnnxModel& model) {
-  std::string text;
-  google::protobuf::LogSilencer quiet;
-  if (model.proto->ByteSizeLong() > INT_MAX || !model.proto->SerializeToString(&text))
-    return fail(ErrorCode::E608, "a model above 2 GiB without its external data", model.label);
+  FETTLE_TRY(const std::string text, onnx_bytes(model));
   Digest digest = digest_large(std::as_bytes(std::span(text)));
   for (const auto& [location, content] : model.data.in_memory) {
     const Digest data = digest_large({content.bytes.get(), static_cast<size_t>(content.size_bytes)});

@@ -117,8 +117,8 @@ Result<int64_t> to_number(const std::string& text, const TensorProto& tensor) {
   return value;
 }
 
-Result<ConstantTensor> read_external(const TensorProto& tensor, DType dtype, std::vector<int64_t> shape,
-                                     ExternalFiles& files) {
+// Where the tensor, which takes size_bytes, lies in its file.
+Result<MappedFile> find_external(const TensorProto& tensor, int64_t size_bytes, ExternalFiles& files) {
   std::string location;
   int64_t offset = 0, length = -1;
   for (const auto& entry : tensor.external_data()) {
@@ -130,22 +130,25 @@ Result<ConstantTensor> read_external(const TensorProto& tensor, DType dtype, std
       FETTLE_TRY(length, to_number(entry.value(), tensor));
     }
   }
-  FETTLE_TRY(const int64_t size_bytes, file_bytes(dtype, shape));
   if (length >= 0 && length != size_bytes) return wrong_length(tensor);
   auto part = files.slice(location, offset, size_bytes);
-  if (!part) {
-    part.error().where = tensor.name();
-    return fail(std::move(part.error()));
-  }
-  const auto* bytes = reinterpret_cast<const uint8_t*>(part->bytes.get());
+  if (!part) part.error().where = tensor.name();
+  return part;
+}
+
+Result<ConstantTensor> read_external(const TensorProto& tensor, DType dtype, std::vector<int64_t> shape,
+                                     ExternalFiles& files) {
+  FETTLE_TRY(const int64_t size_bytes, file_bytes(dtype, shape));
+  FETTLE_TRY(MappedFile part, find_external(tensor, size_bytes, files));
+  const auto* bytes = reinterpret_cast<const uint8_t*>(part.bytes.get());
   if (is_packed(dtype)) return unpacked(dtype, std::move(shape), [bytes](int64_t i) { return bytes[i]; });
   // Elements must be aligned to be read in place.
-  if (reinterpret_cast<uintptr_t>(part->bytes.get()) % static_cast<uintptr_t>(dtype.element_bytes()) != 0) {
+  if (reinterpret_cast<uintptr_t>(part.bytes.get()) % static_cast<uintptr_t>(dtype.element_bytes()) != 0) {
     FETTLE_TRY(TensorBuilder copy, make_tensor(dtype, std::move(shape)));
-    std::memcpy(copy.bytes.get(), part->bytes.get(), static_cast<size_t>(size_bytes));
+    std::memcpy(copy.bytes.get(), part.bytes.get(), static_cast<size_t>(size_bytes));
     return std::move(copy).finish();
   }
-  return ConstantTensor{dtype, std::move(shape), std::move(part->bytes), size_bytes};
+  return ConstantTensor{dtype, std::move(shape), std::move(part.bytes), size_bytes};
 }
 
 }  // namespace
@@ -182,6 +185,13 @@ Result<ConstantTensor> read_tensor(const TensorProto& tensor, const std::shared_
   if (is_packed(*dtype))
     return unpacked(*dtype, std::move(shape), [raw](int64_t i) { return static_cast<uint8_t>(raw[i]); });
   return ConstantTensor{*dtype, std::move(shape), std::shared_ptr<const std::byte>(owner, raw), *size_bytes};
+}
+
+Result<MappedFile> external_bytes(const TensorProto& tensor, ExternalFiles& files) {
+  const auto dtype = element_type(tensor.data_type());
+  if (!dtype) return fail(ErrorCode::E603, "tensors of " + data_type_name(tensor.data_type()), tensor.name());
+  FETTLE_TRY(const int64_t size_bytes, file_bytes(*dtype, {tensor.dims().begin(), tensor.dims().end()}));
+  return find_external(tensor, size_bytes, files);
 }
 
 Result<ConstantTensor> read_sparse_tensor(const onnx::SparseTensorProto& tensor,

@@ -23,8 +23,11 @@ std::string data_type_name(int data_type);
 Result<ConstantTensor> read_tensor(const onnx::TensorProto& tensor, const std::shared_ptr<const void>& owner,
                                    ExternalFiles& files);
 
-/// The same of a sparse tensor, which becomes dense: what it does not list is 0. It may have kMaxSparseBytes when it is
-/// dense. E603 · E606 indices do not fit its shape or are not in order · E607 · E608
+/// The bytes of a tensor that lie in an external file, as the file has them. E603 · E606 · E607 · E608
+Result<MappedFile> external_bytes(const onnx::TensorProto& tensor, ExternalFiles& files);
+
+/// read_tensor of a sparse tensor, which becomes dense: what it does not list is 0. It may have kMaxSparseBytes when
+/// it is dense. E603 · E606 indices do not fit its shape or are not in order · E607 · E608
 inline constexpr int64_t kMaxSparseBytes = int64_t{1} << 30;
 Result<ConstantTensor> read_sparse_tensor(const onnx::SparseTensorProto& tensor,
                                           const std::shared_ptr<const void>& owner, ExternalFiles& files);

@@ -19,10 +19,8 @@ struct Unsayable {
 
 class AstReader {
  public:
-  AstReader(const Func& func, const AffineNest& nest, Analyzer& analyzer)
-      : func_(func), nest_(nest), analyzer_(analyzer) {
-    for (size_t i = 0; i < nest.parameter_vars().size(); ++i)
-      names_[fmt::format("p{}", i)] = nest.parameter_vars()[i];
+  AstReader(const AffineNest& nest, Analyzer& analyzer) : nest_(nest), analyzer_(analyzer) {
+    for (size_t i = 0; i < nest.parameter_vars().size(); ++i) names_[fmt::format("p{}", i)] = nest.parameter_vars()[i];
   }
 
   Stmt statement(const isl::ast_node& node) {
@@ -62,12 +60,12 @@ class AstReader {
     }
     const auto bound = node.cond().as<isl::ast_expr_op>();
     const bool inclusive = isl_ast_expr_op_get_type(bound.get()) == isl_ast_expr_op_le;
-    if (!inclusive && isl_ast_expr_op_get_type(bound.get()) != isl_ast_expr_op_lt) throw Unsayable{"a loop whose end is no bound"};
+    if (!inclusive && isl_ast_expr_op_get_type(bound.get()) != isl_ast_expr_op_lt)
+      throw Unsayable{"a loop whose end is no bound"};
     const Expr step = expression(node.inc());
     if (!as_int(step) || *as_int(step) < 1) throw Unsayable{"a loop whose step is not a positive constant"};
     const Expr width = expression(bound.arg(1)) - first + Expr(inclusive ? 1 : 0);
-    const Expr extent =
-        analyzer_.simplify(is_one(step) ? width : floordiv(width + Expr(*as_int(step) - 1), step));
+    const Expr extent = analyzer_.simplify(is_one(step) ? width : floordiv(width + Expr(*as_int(step) - 1), step));
     const Var var = make_var(name);
     const auto scope = analyzer_.enter();
     Expr min = is_one(step) ? first : Expr(0);
@@ -106,37 +104,51 @@ class AstReader {
       return result;
     };
     switch (isl_ast_expr_op_get_type(op.get())) {
-      case isl_ast_expr_op_add: return arg(0) + arg(1);
-      case isl_ast_expr_op_sub: return arg(0) - arg(1);
-      case isl_ast_expr_op_minus: return Expr(0) - arg(0);
-      case isl_ast_expr_op_mul: return arg(0) * arg(1);
+      case isl_ast_expr_op_add:
+        return arg(0) + arg(1);
+      case isl_ast_expr_op_sub:
+        return arg(0) - arg(1);
+      case isl_ast_expr_op_minus:
+        return Expr(0) - arg(0);
+      case isl_ast_expr_op_mul:
+        return arg(0) * arg(1);
       // Divisions of what is not negative, exact ones, and those that round down are one in the loop language.
       case isl_ast_expr_op_fdiv_q:
       case isl_ast_expr_op_pdiv_q:
-      case isl_ast_expr_op_div: return floordiv(arg(0), arg(1));
+      case isl_ast_expr_op_div:
+        return floordiv(arg(0), arg(1));
       case isl_ast_expr_op_pdiv_r:
-      case isl_ast_expr_op_zdiv_r: return floormod(arg(0), arg(1));
-      case isl_ast_expr_op_min: return all([](Expr a, Expr b) { return min(std::move(a), std::move(b)); });
-      case isl_ast_expr_op_max: return all([](Expr a, Expr b) { return max(std::move(a), std::move(b)); });
+      case isl_ast_expr_op_zdiv_r:
+        return floormod(arg(0), arg(1));
+      case isl_ast_expr_op_min:
+        return all([](Expr a, Expr b) { return min(std::move(a), std::move(b)); });
+      case isl_ast_expr_op_max:
+        return all([](Expr a, Expr b) { return max(std::move(a), std::move(b)); });
       case isl_ast_expr_op_and:
       case isl_ast_expr_op_and_then:
         return all([](Expr a, Expr b) { return logical_and(std::move(a), std::move(b)); });
       case isl_ast_expr_op_or:
       case isl_ast_expr_op_or_else:
         return all([](Expr a, Expr b) { return logical_or(std::move(a), std::move(b)); });
-      case isl_ast_expr_op_eq: return eq(arg(0), arg(1));
-      case isl_ast_expr_op_le: return le(arg(0), arg(1));
-      case isl_ast_expr_op_lt: return lt(arg(0), arg(1));
-      case isl_ast_expr_op_ge: return ge(arg(0), arg(1));
-      case isl_ast_expr_op_gt: return gt(arg(0), arg(1));
+      case isl_ast_expr_op_eq:
+        return eq(arg(0), arg(1));
+      case isl_ast_expr_op_le:
+        return le(arg(0), arg(1));
+      case isl_ast_expr_op_lt:
+        return lt(arg(0), arg(1));
+      case isl_ast_expr_op_ge:
+        return ge(arg(0), arg(1));
+      case isl_ast_expr_op_gt:
+        return gt(arg(0), arg(1));
       case isl_ast_expr_op_cond:
-      case isl_ast_expr_op_select: return select(arg(0), arg(1), arg(2));
-      default: break;
+      case isl_ast_expr_op_select:
+        return select(arg(0), arg(1), arg(2));
+      default:
+        break;
     }
     throw Unsayable{"an operation that the loop language lacks"};
   }
 
-  const Func& func_;
   const AffineNest& nest_;
   Analyzer& analyzer_;
   std::map<std::string, Expr> names_;
@@ -187,8 +199,7 @@ isl::ast_node ast_of(const AffineNest& nest, const ScanOrder& order) {
     if (order.full_tiles) {
       const isl::set whole = whole_tiles(nest, order);
       if (!whole.is_empty()) {
-        isl::map isolate = isl::manage(isl_map_from_domain_and_range(
-            isl::set(ctx, "{ [] }").release(), whole.copy()));
+        isl::map isolate = isl::manage(isl_map_from_domain_and_range(isl::set(ctx, "{ [] }").release(), whole.copy()));
         isl::set option = isolate.wrap();
         option = isl::manage(isl_set_set_tuple_name(option.release(), "isolate"));
         band = band.set_ast_build_options(isl::union_set(option));
@@ -259,7 +270,7 @@ Stmt name_copies(const Func& func, const AffineNest& nest, Stmt top) {
 Result<Stmt> scan(const Func& func, const AffineNest& nest, const ScanOrder& order, Analyzer& analyzer) {
   try {
     FETTLE_TRY(const Stmt made, within_isl(kIslScheduleOperations, [&]() -> Result<Stmt> {
-                 return AstReader(func, nest, analyzer).statement(ast_of(nest, order));
+                 return AstReader(nest, analyzer).statement(ast_of(nest, order));
                }));
     return name_copies(func, nest, made);
   } catch (const Unsayable& e) {
