@@ -312,8 +312,8 @@ class PolyBench(unittest.TestCase):
                     numpy.testing.assert_allclose(m, w, rtol=1e-10, atol=1e-12)
 
     def test_orders_of_known_sizes(self):
-        """Sizes are known, so the default may be an order that isl's scheduler finds."""
-        for path in sorted(FOLDER.glob("*.tc")):
+        """Sizes are known, and the default is an order that isl's scheduler finds."""
+        for path in (FOLDER / f"{name}.tc" for name in ("cholesky", "fdtd-2d", "heat-3d", "jacobi-2d", "lu", "trmm")):
             f = fettle.comprehension(path, cache=False)
             (name,) = f
             with self.subTest(name):

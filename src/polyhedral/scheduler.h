@@ -32,7 +32,7 @@ struct PolyhedralOptions {
   std::vector<IntRef> tiles;
   /// Whole tiles are parted from the others, so that their loops have constant extents.
   bool full_tiles = true;
-  /// The innermost loop of a skewed band runs as it is written, if the tiles of the others allow it: whole rows in vectors.
+  /// The innermost loop of a skewed band runs as it is written, if the tiles of the others allow it. Rows fill vectors.
   bool straight_rows = false;
   /// Elements of a vector: innermost loops become lanes where they may. 1: they stay.
   int64_t lanes = 1;
