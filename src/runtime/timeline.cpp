@@ -122,7 +122,7 @@ class RecordingTeam {
 /// Notes what a context tells, from its making to its end.
 class ContextRecorder {
  public:
-  ContextRecorder(ModelContext& context, Timeline& timeline) : context_(context), timeline_(timeline) {
+  ContextRecorder(ModelContext& context, Timeline& timeline) : context_(context) {
     tracer_.struct_bytes = sizeof tracer_;
     tracer_.user = &timeline;
     tracer_.on_step = [](void* to, int32_t step, int32_t event, int64_t ns) {
@@ -146,7 +146,6 @@ class ContextRecorder {
 
  private:
   ModelContext& context_;
-  Timeline& timeline_;
   FettleTracer tracer_{};
 };
 

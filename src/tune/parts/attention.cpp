@@ -410,7 +410,7 @@ Result<Loops> OnePass::build() {
       sum_in_tile(block_out, p.back(), tile.value_rows > 1 ? p[p.size() - 2] : LoopRef(), p[1 + parts.query_row]));
   FETTLE_TRY_VOID(registers(block_out));
 
-  // Running maximum, exponentials, their sum: all under the same block of keys.
+  // Running maximum, exponentials and their sum, key by key: all under the same block of keys.
   FETTLE_TRY(const Nest of_max, by_steps(run_max));
   FETTLE_TRY_VOID(in_lanes(of_max.queries));
   FETTLE_TRY(const Nest of_powers, by_steps(powers));
@@ -421,9 +421,9 @@ Result<Loops> OnePass::build() {
   FETTLE_TRY_VOID(registers(block_sum));
   FETTLE_TRY(const Nest of_sum, by_steps(run_sum));
   FETTLE_TRY_VOID(in_lanes(of_sum.queries));
-  FETTLE_TRY(const LoopRef step,
-             merge(s, {.loops = {of_max.step, of_powers.step, of_part.step, of_sum.step, of_out.step}}));
-  FETTLE_TRY_VOID(begin_sums(s, block_sum, of_part.rest[0]));
+  FETTLE_TRY(const LoopRef each_key, merge(s, {.loops = {of_powers.rest[0], of_part.rest[0]}}));
+  FETTLE_TRY(const LoopRef step, merge(s, {.loops = {of_max.step, of_powers.step, of_sum.step, of_out.step}}));
+  FETTLE_TRY_VOID(begin_sums(s, block_sum, each_key));
 
   FETTLE_TRY_VOID(compute_at(s, {.block = block_max, .loop = step, .preserve_unit_loops = false}));
   FETTLE_TRY(const Loops h, by_iterator(block_max));  // rows… step key
