@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-python bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads bench-torch check-hostile check-jax check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format lint sdist wheel site clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-polyhedral bench-python bench-quantised bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads bench-torch bench-vendor check-hostile check-jax check-stablehlo check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format lint sdist wheel site clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -59,8 +59,14 @@ bench-numerics: build ## How far results are from the exact ones: sums, products
 bench-operators: build ## Operators alone, untuned, against ONNX Runtime: where the default has a hole
 	@$(PYTHON) benchmarks/bench_operators.py $(ARGS)
 
+bench-polyhedral: build ## The programs of PolyBench as comprehensions, untuned, beside C by gcc, clang and Polly
+	@FETTLE_WORKER=$(BUILD)/bin/fettle-worker PYTHONPATH=$(BUILD)/python-package $(PYTHON) benchmarks/bench_polyhedral.py $(ARGS)
+
 bench-python: build fetch ## What Python adds: calls beside C++, importing, compiling and what is kept
 	@FETTLE_WORKER=$(BUILD)/bin/fettle-worker PYTHONPATH=$(BUILD)/python-package $(PYTHON) benchmarks/bench_python.py $(ARGS)
+
+bench-quantised: build models ## Quantised models, untuned, against ONNX Runtime and OpenVINO, and products of bytes against the peak
+	@$(PYTHON) benchmarks/bench_quantised.py $(ARGS)
 
 bench-recurrent: build ## Recurrent layers and small loops, untuned, against ONNX Runtime and OpenVINO
 	@$(PYTHON) benchmarks/bench_recurrent.py $(ARGS)
@@ -98,6 +104,9 @@ check-torch: build ## torch.compile(backend="fettle") beside eager mode: makes b
 	@scripts/setup.sh --torch
 	@FETTLE_TORCH_NETWORKS=all ctest --test-dir $(BUILD) -R '^Torch[.]' -j $(JOBS) --output-on-failure --no-tests=error
 
+bench-vendor: build models ## Models with oneDNN's kernels among the candidates: make bench-vendor ARGS="--only magika --time 1m"
+	@PYTHONPATH=$(BUILD)/python-package $(PYTHON) benchmarks/bench_vendor.py $(ARGS)
+
 bench-jax: build ## Programs of JAX on Fettle beside XLA's CPU client (docs/jax.md)
 	@scripts/setup.sh --jax
 	@PYTHONPATH=$(BUILD)/python-package build/python-jax/bin/python benchmarks/bench_jax.py $(ARGS)
@@ -105,6 +114,10 @@ bench-jax: build ## Programs of JAX on Fettle beside XLA's CPU client (docs/jax.
 check-jax: build ## JAX_PLATFORMS=fettle beside JAX's CPU client: makes build/python-jax, runs all of tests/jax
 	@scripts/setup.sh --jax
 	@FETTLE_JAX_HARNESSES=all FETTLE_JAX_RESULTS=$(CURDIR)/build/jax ctest --test-dir $(BUILD) -R '^Jax[.]' -j $(JOBS) --output-on-failure --no-tests=error
+
+check-stablehlo: build ## Programs that JAX exports, in all forms, beside JAX's CPU client (tests/stablehlo)
+	@scripts/setup.sh --jax
+	@cd tests/stablehlo && PYTHONPATH=$(BUILD)/python-package FETTLE_WORKER=$(BUILD)/bin/fettle-worker $(CURDIR)/build/python-jax/bin/python check_programs.py $(ARGS)
 
 conformance: build ## ONNX's tests of backends on compiled code, and real models: the tables of docs/conformance.md
 	@PYTHONPATH=$(BUILD)/python-package $(PYTHON) tests/conformance/conformance.py --write

@@ -72,7 +72,8 @@ def run_fettle(made, inputs, folder, *options):
     for i, array in enumerate(inputs):
         numpy.save(folder / f"x{i}.npy", array)
         given += ["--input", f"x{i}={folder}/x{i}.npy"]
-    done = fettle("run", folder / "model.so", *given, "--output-dir", folder / "out", "--json")
+    done = fettle("run", folder / "model.so", *given, "--output-dir", folder / "out",
+                  "--keep-denormals", "--json")
     return numpy.load(done["outputs"][0]["file"])
 
 

@@ -21,6 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FETTLE = ROOT / "build/bin/fettle"
 MOST = 1.3  # of ONNX Runtime's time
+MOST_DENORMAL = 1.05  # of the time with ordinary weights
 FLOAT, HALF, INT64 = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT64
 RANDOM = numpy.random.default_rng(1)
 
@@ -136,6 +137,31 @@ def cases():
     yield "OneHot", model("OneHot", [([512], INT64)], [numpy.array(512), numpy.array([0, 1], numpy.float32)])
 
 
+def denormal_cases():
+    """name → a model, and the same with denormal weights."""
+    for name, op, shape, weights in (("MatMul", "MatMul", [256, 512], floats(512, 512)),
+                                     ("Conv 3x3", "Conv", [1, 64, 28, 28], floats(64, 64, 3, 3)),
+                                     ("Mul by a row", "Mul", [512, 512], floats(512))):
+        yield name, model(op, [shape], [weights]), model(op, [shape], [weights * numpy.float32(1e-39)])
+
+
+def time_denormals(name, ordinary, denormal, folder, options):
+    """The row of weights that are denormal, over ordinary ones: medians of turns."""
+    ratios, path = [], folder / "denormals.onnx"
+    for _ in range(5):
+        times = []
+        for made in (ordinary, denormal):
+            onnx.save(made, path)
+            timed = fettle("bench", path, "--threads", options.threads, "--time", options.time / 2, "--json")
+            times.append(timed["latency_ms"]["median"])
+        ratios.append(times[1] / times[0])
+    ratio = float(numpy.median(ratios))
+    missed = "" if ratio <= MOST_DENORMAL else "  MISSED"
+    print(f"{name}, denormal weights over ordinary ones {ratio:>6.2f}{missed}", flush=True)
+    return {"what": f"{name}: denormal weights over ordinary ones", "value": ratio, "unit": "x",
+            "bound": f"<= {MOST_DENORMAL}", "holds": ratio <= MOST_DENORMAL}
+
+
 def fettle(*arguments):
     done = subprocess.run([str(FETTLE), *map(str, arguments)], capture_output=True, text=True, check=False)
     lines = done.stdout.strip().splitlines()
@@ -178,6 +204,9 @@ def main():
                      "holds": ratio <= MOST})
         missed = "" if ratio <= MOST else "  MISSED"
         print(f"{name:<26} {own * 1e3:>9.1f} us  ONNX Runtime {peer * 1e3:>9.1f} us  {ratio:>6.2f}{missed}", flush=True)
+    for name, ordinary, denormal in denormal_cases():
+        if options.only.lower() in f"{name}, denormal".lower():
+            rows.append(time_denormals(name, ordinary, denormal, folder, options))
     out = pathlib.Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
     (out / "operators.json").write_text(json.dumps(rows, indent=1) + "\n")

@@ -59,6 +59,8 @@ fettle_import(lld HEADER lld/Common/Driver.h LIBRARIES lldELF lldCommon z zstd A
   HINTS /usr/lib/llvm-19 PACKAGE "liblld-19-dev, zlib1g-dev, libzstd-dev" NEEDS fettle::llvm)
 fettle_import(sqlite HEADER sqlite3.h LIBRARIES sqlite3 ARCHIVES sqlite3 PACKAGE libsqlite3-dev)
 fettle_import(isl HEADER isl/cpp.h LIBRARIES isl PACKAGE libisl-dev)
+# LLVM's shared library exports Polly's copy of isl, of another version than these headers. Options stand before libraries.
+target_link_options(fettle_import_isl INTERFACE ${FETTLE_isl_isl})
 fettle_import(xgboost HEADER xgboost/c_api.h LIBRARIES xgboost PACKAGE libxgboost-dev)
 fettle_import(protobuf HEADER google/protobuf/message.h LIBRARIES protobuf PACKAGE libprotobuf-dev)
 # What archives of gRPC need in turn. Debian's archives of absl, re2, protobuf and isl are for programs alone: they cannot be

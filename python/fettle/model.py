@@ -196,6 +196,33 @@ class Model(_Calls):
         """What calls work with, kept from one to the next: memory, and the model's states. For one thread at a time."""
         return Context(self._base._context(), self._signature)
 
+    def trace(self, path, *inputs, runs=3, threads=0, pin=False, **named):
+        """Writes when each thread ran which part of the model, for https://ui.perfetto.dev or chrome://tracing.
+
+        path      of the timeline, as `fettle trace` writes it
+        inputs    by position or by name; those that are not given are random
+        runs      that are recorded, after one that is not
+        threads   of the team that runs it; 0: as many as the model was compiled for
+        pin       each thread to a CPU of its own
+        """
+        if runs < 1 or not 0 <= threads <= 1024:
+            raise Error("E709", "runs are at least 1, and threads 0 … 1024")
+        order = self._signature.input_order
+        if len(inputs) > len(order):
+            raise Error("E704", f"{len(inputs)} inputs were given, and the model has {len(order)}")
+        values = {name: value for name, value in zip(order, inputs) if value is not None}
+        for name, value in named.items():
+            if name in values:
+                raise Error("E704", f"input {name} is given twice")
+            values[name] = value
+        given = []
+        for name, value in self._signature.given(values).items():
+            dtype, bits = _prepared(name, value)
+            if dtype == "string":
+                raise Error("E705", f"input {name}: strings are not traced")
+            given.append((name, dtype, numpy.ascontiguousarray(bits).reshape(numpy.shape(bits))))
+        self._base._trace(os.fsdecode(path), given, runs, threads, pin)
+
     def __repr__(self):
         def shown(tensors):
             return ", ".join(f"{name}: {dtype}[{', '.join(map(str, shape))}]" for name, dtype, shape in tensors)
@@ -262,7 +289,8 @@ def _source(model, folder):
     raise TypeError(f"a model is a path, bytes of an ONNX file, a ModelProto, a fettle.Graph or a comprehension, not {type(model).__name__}")
 
 
-def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database="", without=(), cache=True, folder=None):
+def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database="", without=(), keep_denormals=False,
+            cache=True, folder=None, vendor=()):
     """Compiles a model for this machine, and gives a `fettle.Model`.
 
     model     a path (of an ONNX file, or of a library that `fettle compile` wrote), the bytes of an ONNX file, an
@@ -273,8 +301,11 @@ def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database=
     threads   that it runs on; 0: as many as this process may use
     database  recorded schedules, a path: the best are used
     without   passes over the graph (fettle.graph_passes) that are left out, to find where results come to differ
+    keep_denormals  whether numbers below 1.2e-38 (float32, bfloat16; float64: 2.2e-308) are computed with; else they
+              count as zero
     cache     whether what was compiled before is used again, and this is kept: in $FETTLE_CACHE, or ~/.cache/fettle;
               FETTLE_CACHE=off does without
+    vendor    libraries whose kernels are used where `database` says that they are faster: ("onednn",)
     folder    where external data of bytes or a ModelProto lie
 
     >>> import fettle, numpy
@@ -288,4 +319,5 @@ def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database=
     ([2.0, 4.0], [6.0])
     """
     return Model(_fettle._open_model(_source(model, folder), dict(shapes or {}), threads, os.fsdecode(database),
-                                     dict(sizes or {}), dict(states or {}), list(without), bool(cache)))  # fmt: skip
+                                     dict(sizes or {}), dict(states or {}), list(without), bool(keep_denormals),
+                                     bool(cache), list(vendor)))  # fmt: skip

@@ -217,7 +217,7 @@ def _path(database):
     return os.fsdecode(database) if isinstance(database, (str, bytes, os.PathLike)) else None
 
 
-def _tune_model(model, threads, time, trials, database, seed, max_error, shapes, sizes):
+def _tune_model(model, threads, time, trials, database, seed, max_error, shapes, sizes, vendor):
     from .model import _source
     path = _path(database)
     if not path:
@@ -225,12 +225,12 @@ def _tune_model(model, threads, time, trials, database, seed, max_error, shapes,
     time = 300 if time is None and trials is None else time
     trials = (1 << 62) if trials is None else trials
     return Tuning(_fettle._tune_model(_source(model, None), dict(shapes or {}), dict(sizes or {}), path, threads,
-                                      _seconds(time), trials, seed, float(max_error)), path)  # fmt: skip
+                                      _seconds(time), trials, seed, float(max_error), list(vendor)), path)  # fmt: skip
 
 
 def tune(program, target=None, threads=None, generation=None, space=None, strategy=None, cost_model=None, runner=None,
          database=None, trials=None, time=None, seed=0, batch=None, check_all=False, max_error=math.inf,
-         callbacks=(), progress=None, shapes=None, sizes=None):  # fmt: skip
+         callbacks=(), progress=None, shapes=None, sizes=None, vendor=()):  # fmt: skip
     """Searches for the fastest schedules of a program or a model.
 
     program     a Func: returns a TuneReport when it is over. A model, as fettle.compile takes it: returns a Tuning at once,
@@ -243,6 +243,7 @@ def tune(program, target=None, threads=None, generation=None, space=None, strate
 
     Of a model:
     shapes, sizes   as fettle.compile takes them
+    vendor          libraries whose kernels are candidates, too: ("onednn",); fettle.compile is told as well
 
     Of a program:
     generation  "autotvm", "ansor", "metaschedule" or "tensor_comprehensions": its own space, strategy, cost model
@@ -261,9 +262,9 @@ def tune(program, target=None, threads=None, generation=None, space=None, strate
         wrong = next((name for name, value in given.items() if value is not None), None)
         if wrong:
             raise Error("E709", f"{wrong} is for programs, and a model is tuned")
-        return _tune_model(program, threads or 0, time, trials, database, seed, max_error, shapes, sizes)
-    if shapes or sizes:
-        raise Error("E709", "shapes and sizes are for models, and a program is tuned")
+        return _tune_model(program, threads or 0, time, trials, database, seed, max_error, shapes, sizes, vendor)
+    if shapes or sizes or vendor:
+        raise Error("E709", "shapes, sizes and vendor are for models, and a program is tuned")
     threads = 1 if threads is None else threads
     if runner is None:
         runner = LocalRunner(target, threads)

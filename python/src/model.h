@@ -124,6 +124,6 @@ struct PyModelContext {
 nb::tuple copied(const FettleTensor& tensor);
 
 void bind_model_calls(nb::class_<PyModel>& model, nb::class_<PyModelContext>& context);
-void bind_model_profile(nb::class_<PyModelContext>& context);
+void bind_model_profile(nb::class_<PyModel>& model, nb::class_<PyModelContext>& context);
 
 }  // namespace fettle::python

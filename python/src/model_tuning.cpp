@@ -163,7 +163,8 @@ void bind_model_tuning(nb::module_& m) {
   m.def(
       "_tune_model",
       [](const PySource& source, const InputShapes& shapes, const SizesGiven& sizes, const std::string& database,
-         int threads, double seconds, int64_t trials, uint64_t seed, double max_error) {
+         int threads, double seconds, int64_t trials, uint64_t seed, double max_error,
+         const std::vector<std::string>& vendor) {
         ModelTuning::Job job{source.source, shapes, open_sizes(sizes), database, {}};
         check_threads(threads);
         job.options.target = detect_host(threads);
@@ -172,12 +173,13 @@ void bind_model_tuning(nb::module_& m) {
         job.options.trials = trials;
         job.options.seed = seed;
         job.options.max_error_bound = max_error;
+        job.options.kernel_sources = take(kernel_sources_named(vendor));
         job.options.name = model_name(source.source);
         job.options.worker_path = worker_path();
         return std::make_unique<PyModelTuning>(PyModelTuning{std::make_unique<ModelTuning>(std::move(job))});
       },
       nb::arg("source"), nb::arg("shapes"), nb::arg("sizes"), nb::arg("database"), nb::arg("threads"),
-      nb::arg("seconds"), nb::arg("trials"), nb::arg("seed"), nb::arg("max_error"));
+      nb::arg("seconds"), nb::arg("trials"), nb::arg("seed"), nb::arg("max_error"), nb::arg("vendor"));
 }
 
 }  // namespace fettle::python

@@ -137,19 +137,22 @@ void bind_models(nb::module_& m) {
         return std::unique_ptr<PyModelContext>(new PyModelContext{.caller = std::make_unique<Caller>(p.facts)});
       });
   bind_model_calls(model, context);
-  bind_model_profile(context);
+  bind_model_profile(model, context);
   const auto open = [](const PySource& source, const InputShapes& shapes, int threads, const std::string& database,
                        const SizesGiven& sizes, const std::map<std::string, std::string>& states,
-                       const std::vector<std::string>& without, bool cache) {
+                       const std::vector<std::string>& without, bool keep_denormals, bool cache,
+                       const std::vector<std::string>& vendor) {
     check_threads(threads);
     std::vector<std::string> warnings;
     const OpenOptions options{.threads = threads,
                               .shapes = shapes,
                               .database = database,
                               .warn = [&](const std::string& text) { warnings.push_back(text); },
+                              .keep_denormals = keep_denormals,
                               .sizes = open_sizes(sizes),
                               .states = outputs_to_inputs(states),
-                              .without = {without.begin(), without.end()}};
+                              .without = {without.begin(), without.end()},
+                              .kernel_sources = take(kernel_sources_named(vendor))};
     // Other threads of Python go on while the model is compiled.
     auto model = [&] {
       const nb::gil_scoped_release released;
@@ -160,7 +163,8 @@ void bind_models(nb::module_& m) {
     return std::make_unique<PyModel>(facts_of(take(std::move(model))));
   };
   m.def("_open_model", open, nb::arg("source"), nb::arg("shapes"), nb::arg("threads"), nb::arg("database"),
-        nb::arg("sizes"), nb::arg("states"), nb::arg("without"), nb::arg("cache"));
+        nb::arg("sizes"), nb::arg("states"), nb::arg("without"), nb::arg("keep_denormals"), nb::arg("cache"),
+        nb::arg("vendor"));
   nb::class_<PySource>(m, "ModelSource");
   m.def("_source_of_path", [](const std::string& path) { return PySource{path}; }, nb::arg("path"));
   m.def(

@@ -1,5 +1,6 @@
 """Models and their contexts."""
 
+import json
 import os
 import sys
 import tempfile
@@ -53,6 +54,14 @@ class Models(unittest.TestCase):
         self.assertEqual(self.model.inputs, [("x", "float32", (2, 3))])
         self.assertEqual([name for name, *_ in self.model.outputs], ["y", "twice"])
 
+    def test_denormal_numbers_are_zero_unless_kept(self):
+        g = fettle.Graph()
+        g.output("y", g.input("x", "float32", [64]) * numpy.float32(0.5))
+        x = numpy.full(64, 1e-38, numpy.float32)
+        for keep, halved in ((False, 0), (True, numpy.float32(5e-39))):
+            numpy.testing.assert_array_equal(fettle.compile(g, keep_denormals=keep)(x), numpy.full(64, halved))
+        numpy.testing.assert_array_equal(x * numpy.float32(0.5), numpy.full(64, 5e-39, numpy.float32))
+
     def test_arrays_may_lie_anyhow(self):
         x = numpy.arange(-3, 3, dtype=numpy.float32).reshape(2, 3)
         right = numpy.maximum(x, 0)
@@ -75,6 +84,25 @@ class Models(unittest.TestCase):
             self.refused("E705", "input 'x' is f32[3, 2], expected f32[2, 3]: axis 0 is 3, not 2", run,
                          x=numpy.zeros((3, 2), numpy.float32))
             self.refused("E705", "input 'x' is f64[2, 3], expected f32[2, 3]", run, x=numpy.zeros((2, 3)))
+
+    def test_timelines(self):
+        path = os.path.join(self.folder.name, "trace.json")
+        self.model.trace(path, numpy.ones((2, 3), "float32"), runs=2)
+        with open(path) as file:
+            events = json.load(file)["traceEvents"]
+        self.assertEqual(sum(event.get("cat") == "run" for event in events), 2)
+        self.assertGreaterEqual(sum(event.get("cat") == "kernel" for event in events), 2)
+        os.remove(path)
+        self.model.trace(path, runs=1)  # of random inputs
+        self.assertTrue(os.path.exists(path))
+        other = os.path.join(self.folder.name, "other.json")
+        self.refused("E705", "it is float64, and the model takes float32", self.model.trace, other, numpy.zeros((2, 3)))
+        self.refused("E705", "", self.model.trace, other, x=numpy.zeros((3, 2), "float32"))
+        self.refused("E704", "the model has no input 'z'", self.model.trace, other, z=numpy.zeros(2, "float32"))
+        self.refused("E704", "given twice", self.model.trace, other, numpy.zeros((2, 3), "float32"), x=numpy.zeros((2, 3)))
+        self.refused("E709", "runs", self.model.trace, other, runs=0)
+        self.assertFalse(os.path.exists(other))
+        self.refused("E702", "", self.model.trace, os.path.join(self.folder.name, "no", "trace.json"))
 
     def test_threads_run_it_at_once(self):
         wrong = []

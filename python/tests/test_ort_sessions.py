@@ -103,6 +103,20 @@ class Descriptions(Both):
         self.alike(said)
         self.alike(lambda runtime: of(runtime, affine()).get_provider_graph_assignment_info())
 
+    def test_denormal_numbers(self):
+        model = model_of([node("Mul", ["x", "x"], ["y"])], [value("x", FLOAT, [4])], [value("y", FLOAT, [4])])
+        x = numpy.full(4, 1e-20, numpy.float32)
+        squares = []
+        for entry in (None, "0", "1"):
+            def run(runtime, entry=entry):
+                options = runtime.SessionOptions()
+                if entry is not None:
+                    options.add_session_config_entry("session.set_denormal_as_zero", entry)
+                return of(runtime, model, options=options).run(None, {"x": x})
+
+            squares.append(self.alike(run)[0])
+        self.assertTrue(squares[0].all() and squares[1].all())
+
     def test_what_else_a_session_says(self):
         def said(runtime):
             session = of(runtime, affine(), providers=["CPUExecutionProvider"])

@@ -2,8 +2,11 @@
 
 import math
 import os
+import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 
 import numpy
 
@@ -484,7 +487,23 @@ class Models(Refused):
             numpy.testing.assert_array_equal(fettle.compile(path).run(x=x)["y"], rows[[3, 9, 9, 9, 0]])
 
 
-class Models(unittest.TestCase):
+class Kernel:
+    """What a notebook's display has been told."""
+
+    def __init__(self):
+        self.shown = []
+
+    def display(self, data, raw, display_id):
+        assert raw and display_id
+        self.shown.append(data)
+        return self
+
+    def update(self, data, raw):
+        assert raw
+        self.shown.append(data)
+
+
+class TunedModels(unittest.TestCase):
     def graph(self):
         g = fettle.Graph("product")
         x = g.input("x", "float32", [32, 64])
@@ -511,6 +530,21 @@ class Models(unittest.TestCase):
             for database in path, "":
                 made = fettle.compile(self.graph(), threads=1, database=database)(x)
                 numpy.testing.assert_array_equal(made, numpy.full((32, 48), 64))
+
+    def test_a_notebook_shows_how_far_it_is(self):
+        kernel, shell = Kernel(), types.ModuleType("IPython")
+        shell.get_ipython = lambda: types.SimpleNamespace(kernel=kernel)
+        shell.display = types.ModuleType("IPython.display")
+        shell.display.display = kernel.display
+        modules = {"IPython": shell, "IPython.display": shell.display}
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(sys.modules, modules):
+            path = os.path.join(folder, "records.db")
+            fettle.tune(self.graph(), trials=2, threads=1, database=path).result()
+            self.assertEqual(kernel.shown[0], {"text/plain": ""})
+            self.assertRegex(kernel.shown[-1]["text/plain"], r"^\d+ s.*: \d+ trials, 0 failed; .* us, untuned .* us; ")
+            shown = len(kernel.shown)
+            fettle.tune(self.graph(), trials=2, threads=1, database=path).result(progress=False)
+            self.assertEqual(len(kernel.shown), shown)
 
     def test_it_is_stopped_and_keeps_what_there_is(self):
         with tempfile.TemporaryDirectory() as folder:

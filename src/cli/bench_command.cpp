@@ -18,7 +18,7 @@ struct Options {
   uint64_t seed = 0;
   InputShapes shapes;
   Limits limits;
-  bool profile = false, pin = false, json = false;
+  bool profile = false, pin = false, keep_denormals = false, json = false;
 };
 
 /// A folder that is removed when the benchmark ends.
@@ -57,6 +57,7 @@ Result<Report> bench_model(const Options& options) {
                                                            .database = database_to_read(options.database),
                                                            .warn = progress,
                                                            .pin = options.pin,
+                                                           .keep_denormals = options.keep_denormals,
                                                            .limits = options.limits}));
   FETTLE_TRY(const std::vector<NamedTensor> inputs, random_inputs(model, options.seed, options.shapes));
   FETTLE_TRY(ModelContext context, model.make_context());
@@ -83,7 +84,7 @@ Result<Report> bench_model(const Options& options) {
   if (options.profile) {
     std::string table;
     FETTLE_TRY(const std::vector<KernelTime> times, profile_model(context, inputs, 20, &table));
-    report.text += "\n" + table;
+    report.text += "\n" + fitting_lines(table);
     report.json["profile"] = nlohmann::json::array();
     for (const KernelTime& kernel : times)
       report.json["profile"].push_back({{"kernel", kernel.name},
@@ -115,7 +116,7 @@ Command add_bench_command(App& app) {
   made->add_option("--seed", options->seed, "of the random inputs")->capture_default_str();
   made->add_flag("--profile", options->profile, "also the time of each kernel");
   add_threads(made, &options->threads);
-  add_pin(made, &options->pin);
+  add_run_options(made, &options->pin, &options->keep_denormals);
   add_shapes(made, &options->shapes);
   add_limits(made, &options->limits);
   return {made, [options] { return bench_model(*options); }, &options->json};

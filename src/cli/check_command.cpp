@@ -93,6 +93,12 @@ std::string opsets_text(const ModelSurvey& survey) {
   return text;
 }
 
+std::string format_text(const ModelSurvey& survey) {
+  if (!survey.format.empty() || survey.ir_version == 0) return survey.format;
+  return fmt::format("IR {}{}{}", survey.ir_version, opsets_text(survey),
+                     survey.producer.empty() ? "" : ", by " + survey.producer);
+}
+
 void add_plan(Report& report, const ModelCheck& check) {
   const PlannedModel& planned = *check.planned;
   const Graph& graph = *planned.graph;
@@ -148,6 +154,7 @@ Result<Report> check(const Options& options) {
   report.json = {{"file", options.model},
                  {"valid", check.is_valid()},
                  {"compiles", compiles},
+                 {"format", format_text(survey)},
                  {"ir_version", survey.ir_version},
                  {"producer", survey.producer},
                  {"opsets", json_list(survey.opsets,
@@ -166,13 +173,11 @@ Result<Report> check(const Options& options) {
                  {"more_reasons", check.is_cut_short}};
   report.text = fmt::format("{}: {}, {}\n", options.model, check.is_valid() ? "valid" : "not valid",
                             compiles ? "compiles" : "does not compile");
-  // Only an ONNX file says these.
-  const bool is_onnx = survey.ir_version != 0;
-  if (is_onnx)
-    report.text += fmt::format("format     IR {}{}{}\n", survey.ir_version, opsets_text(survey),
-                               survey.producer.empty() ? "" : ", by " + survey.producer);
-  if (is_onnx) report.text += fmt::format("operators  {}\n", counts_text(survey.operators));
-  if (is_onnx)
+  // A file that cannot be read says nothing.
+  if (const std::string format = format_text(survey); !format.empty())
+    report.text += fmt::format("format     {}\n", format);
+  if (!survey.operators.empty()) report.text += fmt::format("operators  {}\n", counts_text(survey.operators));
+  if (!survey.operators.empty())
     report.text += fmt::format("parameters {}, {} bytes{}\n", survey.parameters, survey.parameter_bytes,
                                survey.parameters == 0 ? "" : ": " + counts_text(survey.parameter_types));
   if (compiles) {
@@ -192,7 +197,9 @@ Command add_check_command(App& app) {
   auto options = std::make_shared<Options>();
   App* made = add_subcommand(app, "check", "Say whether a model compiles, every reason if not, and what there is in it",
                              "fettle check model.onnx --shape x=1,3,224,224", &options->json);
-  made->add_option("model", options->model, "an ONNX file, or one of comprehensions")->required()->type_name("MODEL");
+  made->add_option("model", options->model, "a file of any kind that a front end reads")
+      ->required()
+      ->type_name("MODEL");
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);

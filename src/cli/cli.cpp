@@ -72,10 +72,11 @@ int run(int argc, char** argv) {
       "Example:\n  fettle compile model.onnx -o model.so && fettle bench model.so\n\n"
       "Exit status: 0 done, 1 could not, 2 wrong usage.");
   std::vector<Command> commands;
-  for (const AddCommand add : {add_tune_command, add_compile_command, add_quantize_command, add_run_command,
-                               add_trace_command, add_bench_command, add_check_command, add_inspect_command,
-                               add_report_command, add_doctor_command, add_explain_command, add_puzzle_command,
-                               add_top_command, add_completion_command, add_tracker_command, add_device_command})
+  for (const AddCommand add :
+       {add_tune_command, add_compile_command, add_quantize_command, add_convert_command, add_run_command,
+        add_trace_command, add_bench_command, add_check_command, add_inspect_command, add_report_command,
+        add_doctor_command, add_explain_command, add_puzzle_command, add_top_command, add_completion_command,
+        add_tracker_command, add_device_command})
     commands.push_back(add(app));
   for (Command& command : add_db_commands(app)) commands.push_back(std::move(command));
   for (Command& command : add_cache_commands(app)) commands.push_back(std::move(command));

@@ -83,6 +83,26 @@ std::string wrapped_lines(const std::string& text, size_t indent, size_t columns
   return made;
 }
 
+std::string fitting(const std::string& line, size_t columns) {
+  if (characters(line) <= columns) return line;
+  size_t end = 0;
+  for (size_t left = columns - 3; end < line.size(); ++end) {
+    const bool begins = (static_cast<unsigned char>(line[end]) & 0xc0) != 0x80;  // a character
+    if (begins && left-- == 0) break;
+  }
+  return line.substr(0, end) + "...";
+}
+
+std::string fitting_lines(const std::string& text, size_t columns) {
+  std::string made;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    made += fitting(text.substr(at, end - at), columns) + "\n";
+    at = end + 1;
+  }
+  return made;
+}
+
 App* add_subcommand(App& app, const std::string& name, const std::string& what, const std::string& example,
                     bool* json) {
   App* made = app.add_subcommand(name, what);
@@ -241,6 +261,22 @@ void add_max_error(App* app, double* max_error) {
       ->not_negative();
 }
 
+void add_vendor(App* app, KernelSources* sources) {
+  app->add_option_function(
+         "--vendor",
+         [sources](const std::string& name) -> std::string {
+           const auto found = kernel_sources_named({name});
+           if (!found) return found.error().message;
+           if (const auto version = found->front()->version(); !version) return version.error().message;
+           if (std::ranges::find(*sources, found->front()) == sources->end()) sources->push_back(found->front());
+           return "";
+         },
+         "a library whose kernels are used where they were measured to be faster than Fettle's: onednn; what is "
+         "compiled so needs the library to run; may be repeated")
+      ->type_name("NAME")
+      ->one_at_a_time();
+}
+
 void add_workload_equality(App* app, WorkloadEquality* equality, size_t modes) {
   const auto known = workload_equality_names().first(modes);
   app->add_option_function(
@@ -259,7 +295,9 @@ void add_threads(App* app, int* threads) {
       ->between(1, 1024);
 }
 
-void add_pin(App* app, bool* pin) {
+void add_run_options(App* app, bool* pin, bool* keep_denormals) {
+  app->add_flag("--keep-denormals", *keep_denormals,
+                "compute with denormal numbers, which are taken for zero otherwise");
   app->add_flag("--pin", *pin, "bind each worker thread to a CPU of its own, of those that this process may use");
 }
 

@@ -44,6 +44,7 @@ Command add_run_command(App& app);
 Command add_trace_command(App& app);
 Command add_bench_command(App& app);
 Command add_check_command(App& app);
+Command add_convert_command(App& app);
 Command add_inspect_command(App& app);
 Command add_report_command(App& app);
 Command add_doctor_command(App& app);
@@ -75,6 +76,10 @@ void add_no_pass(App* app, PassNames* without);
 std::string wrapped(const std::string& line, size_t indent, size_t columns = 80);
 /// Each line of the text so.
 std::string wrapped_lines(const std::string& text, size_t indent, size_t columns = 80);
+/// The line, cut so that it has no more columns; "..." says so.
+std::string fitting(const std::string& line, size_t columns = 80);
+/// Each line of the text so.
+std::string fitting_lines(const std::string& text, size_t columns = 80);
 /// Characters of UTF-8.
 size_t characters(std::string_view text);
 
@@ -92,12 +97,14 @@ void add_sizes(App* app, OpenSizes* sizes);
 void add_states(App* app, ModelStates* states);
 /// --max-error EPSILONS: of what a schedule's algorithm adds (schedule/reformulation.h); no limit unless given.
 void add_max_error(App* app, double* max_error);
+/// --vendor: whose kernels may be used.
+void add_vendor(App* app, KernelSources* sources);
 /// --workload-equality NAME, one of the first `modes` of workload_equality_names().
 void add_workload_equality(App* app, WorkloadEquality* equality, size_t modes);
 /// --threads N, 1 to 1024; 0 stands for as many as this process may use.
 void add_threads(App* app, int* threads);
-/// --pin
-void add_pin(App* app, bool* pin);
+/// How a model runs: --pin, --keep-denormals
+void add_run_options(App* app, bool* pin, bool* keep_denormals);
 
 /// "90", "60s", "5m", "1h" in seconds.
 bool parse_seconds(const std::string& text, double* seconds);

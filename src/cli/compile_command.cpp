@@ -21,6 +21,7 @@ struct Options {
   ModelStates states;
   bool untuned = false, json = false;
   double max_error = std::numeric_limits<double>::infinity();
+  KernelSources vendor;
   WorkloadEquality workload_equality = WorkloadEquality::kStructural;
 };
 
@@ -37,7 +38,8 @@ Result<Report> compile(const Options& options) {
                                                         .sizes = options.sizes,
                                                         .states = options.states,
                                                         .without = options.without,
-                                                        .limits = options.limits},
+                                                        .limits = options.limits,
+                                                        .kernel_sources = options.vendor},
                                                        options.untuned));
   FETTLE_TRY_VOID(model.write(options.out));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -82,6 +84,7 @@ Command add_compile_command(App& app) {
   made->add_flag("--untuned", options->untuned, "ignore all records")->excludes(database);
   add_workload_equality(made, &options->workload_equality, 3);
   add_max_error(made, &options->max_error);
+  add_vendor(made, &options->vendor);
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);

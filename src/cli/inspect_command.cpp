@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -8,6 +9,7 @@
 #include "cli/inspect_stages.h"
 #include "codegen/c/c_codegen.h"
 #include "codegen/llvm/llvm_codegen.h"
+#include "driver/candidates.h"
 #include "driver/open.h"
 #include "graph/graph.h"
 #include "graph/op.h"
@@ -22,13 +24,15 @@ namespace {
 struct Options {
   std::string model, database, task, after;
   double max_error = std::numeric_limits<double>::infinity();
+  KernelSources vendor;
   int threads = 0;
   InputShapes shapes;
   OpenSizes sizes;
   PassNames without;
   Limits limits;
   ModelStates states;
-  bool graph = false, tasks = false, trace = false, ir = false, assembly = false, c = false, json = false;
+  bool graph = false, tasks = false, candidates = false, trace = false, ir = false, assembly = false, c = false,
+       json = false;
 };
 
 Report describe_library(const FettleModelInfo& info) {
@@ -89,6 +93,7 @@ Report describe_library(const FettleModelInfo& info) {
     const std::string origins = origins_to_string(info.kernel_origins[i], SIZE_MAX);
     report.text += fmt::format("  {}{}\n", info.kernel_names[i], origins.empty() ? "" : ", from " + origins);
   }
+  report.text = wrapped_lines(report.text, 4);
   return report;
 }
 
@@ -171,18 +176,65 @@ Report list_tasks(const std::vector<TaskInfo>& tasks) {
                                     {"calls", calls_json(task)},
                                     {"tuned", task.tuned},
                                     {"numerics", task.numerics},
-                                    {"error_bound", task.error_bound}});
+                                    {"error_bound", task.error_bound},
+                                    {"source", task.source}});
     const TaskCall& first = task.calls.front();
-    report.text += fmt::format(
-        "{:>4} {:<8} {:>5}  {:<7} {}{}{}\n", i, task.hash.substr(0, 8), task.count, task.tuned ? "tuned" : "default",
-        task.name, first.provenance.empty() ? "" : " from " + to_text(first.provenance, kNamed), numerics_text(task));
+    report.text += fmt::format("{:>4} {:<8} {:>5}  {:<7} {}{}{}{}\n", i, task.hash.substr(0, 8), task.count,
+                               task.tuned ? "tuned" : "default", task.name,
+                               first.provenance.empty() ? "" : " from " + to_text(first.provenance, kNamed),
+                               numerics_text(task), task.source.empty() ? "" : "; by " + task.source);
   }
+  report.text = fitting_lines(report.text);
+  return report;
+}
+
+/// Fettle's kernel of each task beside what libraries offer.
+Result<Report> list_candidates(const PlannedModel& model, KernelSources sources) {
+  if (sources.empty()) sources = kernel_sources();
+  FETTLE_TRY(const std::vector<TaskCandidates> all, time_candidates(model, sources));
+  const std::vector<TaskInfo> tasks = model.tasks();
+  Report report;
+  report.json["candidates"] = nlohmann::json::array();
+  report.text = fmt::format("{:>4} {:<8} {:>5} {:>10} {:>10} {:>6}  program\n", "task", "hash", "calls", "own us",
+                            "offer us", "ratio");
+  double own_s = 0, best_s = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const TaskInfo& task = tasks[i];
+    nlohmann::json offers = nlohmann::json::array();
+    double least_s = all[i].own_s;
+    for (const TaskOffer& offer : all[i].offers) {
+      const bool declines = offer.kernel.empty();
+      if (!declines) least_s = std::min(least_s, offer.seconds);
+      offers.push_back({{"source", offer.source},
+                        {"kernel", offer.kernel},
+                        {"us", declines ? nlohmann::json() : nlohmann::json(offer.seconds * 1e6)},
+                        {"declined", offer.declined}});
+      report.text +=
+          fmt::format("{:>4} {:<8} {:>5} {:>10.1f} {:>10} {:>6}  {}: {}{}\n", i, task.hash.substr(0, 8), task.count,
+                      all[i].own_s * 1e6, declines ? "-" : fmt::format("{:.1f}", offer.seconds * 1e6),
+                      declines ? "-" : fmt::format("{:.2f}", all[i].own_s / offer.seconds), task.name, offer.source,
+                      declines ? " declines: " + offer.declined : " " + offer.kernel);
+    }
+    own_s += task.count * all[i].own_s;
+    best_s += task.count * least_s;
+    report.json["candidates"].push_back({{"index", i},
+                                         {"task", task.hash},
+                                         {"name", task.name},
+                                         {"count", task.count},
+                                         {"tuned", task.tuned && task.source.empty()},
+                                         {"own_us", all[i].own_s * 1e6},
+                                         {"offers", offers}});
+  }
+  report.json["own_us"] = own_s * 1e6;
+  report.json["best_us"] = best_s * 1e6;
+  report.text += fmt::format("all calls: {:.1f} us by Fettle's own, {:.1f} us by the faster of each task\n",
+                             own_s * 1e6, best_s * 1e6);
   return report;
 }
 
 Result<Report> inspect(const Options& options) {
-  const bool views = options.graph || options.tasks || options.trace || options.ir || options.c || options.assembly ||
-                     !options.task.empty() || !options.after.empty();
+  const bool views = options.graph || options.tasks || options.candidates || options.trace || options.ir || options.c ||
+                     options.assembly || !options.task.empty() || !options.after.empty();
   if (is_library_path(options.model)) {
     if (views) return fail(ErrorCode::E709, "a compiled model has none of these; give the ONNX file");
     FETTLE_TRY(const std::shared_ptr<const FettleModelInfo> info, load_library(options.model));
@@ -209,7 +261,9 @@ Result<Report> inspect(const Options& options) {
                                                                    .sizes = options.sizes,
                                                                    .states = options.states,
                                                                    .without = options.without,
-                                                                   .limits = options.limits}));
+                                                                   .limits = options.limits,
+                                                                   .kernel_sources = options.vendor}));
+  if (options.candidates) return list_candidates(model, options.vendor);
   const std::vector<TaskInfo> task_list = model.tasks();
   if (!options.task.empty() || options.trace || options.ir || options.c || options.assembly) {
     if (options.task.empty()) return fail(ErrorCode::E709, "--trace, --ir, --c and --asm are of a task; give --task");
@@ -232,13 +286,15 @@ Result<Report> inspect(const Options& options) {
     report.json["tuned"] = task->tuned;
     report.json["numerics"] = task->numerics;
     report.json["error_bound"] = task->error_bound;
+    report.json["source"] = task->source;
     return report;
   }
   if (options.tasks) return list_tasks(task_list);
   const int64_t weight_bytes = model.constants.weight_bytes, constant_bytes = model.constants.stored_bytes();
   const std::string operators = histogram(*model.graph);
-  report.text = fmt::format("{}: {}\n{}weights {} bytes, stored as {} bytes of constants\n", options.model, operators,
-                            to_text(model.plan), weight_bytes, constant_bytes);
+  report.text = wrapped_lines(fmt::format("{}: {}\n{}weights {} bytes, stored as {} bytes of constants\n",
+                                          options.model, operators, to_text(model.plan), weight_bytes, constant_bytes),
+                              6);
   report.json = {{"operators", operators},       {"nodes", model.graph->nodes().size()},
                  {"tasks", task_list.size()},    {"arena_bytes", model.arena_bytes()},
                  {"weight_bytes", weight_bytes}, {"constant_bytes", constant_bytes}};
@@ -256,6 +312,9 @@ Command add_inspect_command(App& app) {
       ->type_name("MODEL.onnx|OUT.so");
   auto* graph = made->add_flag("--graph", options->graph, "the graph after all passes");
   auto* tasks = made->add_flag("--tasks", options->tasks, "the tasks: pieces of work to be tuned");
+  auto* candidates = made->add_flag("--candidates", options->candidates,
+                                    "each task's kernel timed beside what libraries offer for it, or why they offer "
+                                    "nothing");
   auto* task =
       made->add_option("--task", options->task, "one task's program, by its number or the beginning of its hash")
           ->type_name("T");
@@ -268,6 +327,7 @@ Command add_inspect_command(App& app) {
                                  "schedule, by its number or its primitive")
                     ->type_name("PASS");
   after->excludes(graph)->excludes(tasks)->excludes(trace)->excludes(ir)->excludes(c)->excludes(assembly);
+  candidates->excludes(graph)->excludes(tasks)->excludes(task)->excludes(after);
   graph->excludes(tasks)->excludes(task);
   tasks->excludes(task);
   trace->excludes(ir)->excludes(c)->excludes(assembly);
@@ -277,6 +337,7 @@ Command add_inspect_command(App& app) {
   add_no_pass(made, &options->without);
   add_limits(made, &options->limits);
   add_max_error(made, &options->max_error);
+  add_vendor(made, &options->vendor);
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);

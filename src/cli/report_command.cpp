@@ -6,6 +6,7 @@
 #include <set>
 
 #include "cli/command.h"
+#include "cli/report/comparison_text.h"
 #include "cli/report/report_page.h"
 #include "driver/open.h"
 
@@ -13,8 +14,8 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string database, model, out, against;
-  int run = 0, against_run = 0;
+  std::string reported, model, out, compare;
+  int run = 0, compare_run = 0;
   InputShapes shapes;
   OpenSizes sizes;
   bool json = false;
@@ -66,8 +67,53 @@ nlohmann::json describe(const ReportedTask& task) {
           {"limit", task.limit.by}};
 }
 
+/// What both files are called; where they are called alike, how they differ.
+void name_both(ReportContent& content, const Options& options) {
+  const std::string& other = options.compare.empty() ? options.reported : options.compare;
+  content.name = stem(options.reported);
+  content.before_name = stem(other);
+  if (content.name != content.before_name) return;
+  content.name = other == options.reported ? "this run" : options.reported;
+  content.before_name = other == options.reported ? fmt::format("run {}", options.compare_run) : other;
+}
+
+/// The page, where one is asked for, and the table for the terminal.
+Result<Report> finish(const ReportContent& content, const Options& options, Report result) {
+  if (!options.out.empty()) {
+    FETTLE_TRY_VOID(write_report_page(content, options.out));
+    result.json["file"] = options.out;
+  }
+  if (!content.before) return result;
+  const Comparison compared = compare(*content.before, content.run);
+  result.json["compared"] = comparison_json(compared);
+  result.text = comparison_text(compared, content.before_name, content.name);
+  if (!options.out.empty()) result.text += "\n" + options.out + "\n";
+  return result;
+}
+
+/// Two compiled models.
+Result<Report> compare_compiled(const Options& options) {
+  if (!is_library_path(options.compare))
+    return fail(ErrorCode::E709, "a compiled model is compared with another one (--compare BEFORE.so)", "--compare");
+  if (!options.model.empty() || options.run > 0 || options.compare_run > 0)
+    return fail(ErrorCode::E709, "compiled models have neither runs nor a model beside them", options.reported);
+  const OpenOptions open{.shapes = options.shapes, .warn = progress};
+  FETTLE_TRY(const Model before, open_model(options.compare, open));
+  FETTLE_TRY(const Model after, open_model(options.reported, open));
+  FETTLE_TRY(auto timed, time_compiled(before, after, options.shapes));
+  ReportContent content;
+  content.is_compiled = true;
+  content.before = std::move(timed.first);
+  content.run = std::move(timed.second);
+  name_both(content, options);
+  return finish(content, options, {.json = {{"model", content.run.run.model}}});
+}
+
 Result<Report> report(const Options& options) {
-  FETTLE_TRY(const std::shared_ptr<Database> database, open_records(options.database));
+  const bool compares = !options.compare.empty() || options.compare_run > 0;
+  if (options.out.empty() && !compares) return fail(ErrorCode::E709, "name the page that is to be written", "--output");
+  if (is_library_path(options.reported)) return compare_compiled(options);
+  FETTLE_TRY(const std::shared_ptr<Database> database, open_records(options.reported));
   const std::string model_name = options.model.empty() ? std::string() : stem(options.model);
   FETTLE_TRY(TuningRun run, choose_run(*database, options.run, model_name));
   const Target target = detect_host(run.threads);
@@ -76,7 +122,7 @@ Result<Report> report(const Options& options) {
   if (!options.model.empty()) {
     FETTLE_TRY(compiled, compile_source(options.model, {.threads = run.threads,
                                                         .shapes = options.shapes,
-                                                        .database = options.database,
+                                                        .database = options.reported,
                                                         .warn = progress,
                                                         .sizes = options.sizes}));
     if (run.id == 0)
@@ -89,24 +135,20 @@ Result<Report> report(const Options& options) {
   const MachinePeaks* peaks = content.peaks ? &*content.peaks : nullptr;
   FETTLE_TRY(content.run, report_run(*database, run, target, peaks));
   if (compiled && run.id == 0 && content.run.trials == 0)
-    return fail(ErrorCode::E709, fmt::format("{} has no records of {}", options.database, options.model), "model");
+    return fail(ErrorCode::E709, fmt::format("{} has no records of {}", options.reported, options.model), "model");
   if (compiled) FETTLE_TRY_VOID(add_model_times(content.run, *compiled));
 
-  if (!options.against.empty() || options.against_run > 0) {
-    const std::string& file = options.against.empty() ? options.database : options.against;
+  if (compares) {
+    const std::string& file = options.compare.empty() ? options.reported : options.compare;
     FETTLE_TRY(const std::shared_ptr<Database> others, open_records(file));
-    FETTLE_TRY(const TuningRun other, choose_run(*others, options.against_run, run.model));
-    FETTLE_TRY(content.against, report_run(*others, other, target, nullptr));
-    content.name = options.against.empty() ? "this run" : stem(options.database);
-    content.against_name = options.against.empty() ? fmt::format("run {}", options.against_run) : stem(options.against);
-    if (content.name == content.against_name) content.name = "this run", content.against_name = "the other run";
+    FETTLE_TRY(const TuningRun other, choose_run(*others, options.compare_run, run.model));
+    const bool same_limits = other.fingerprint == run.fingerprint && other.threads == run.threads;
+    FETTLE_TRY(content.before, report_run(*others, other, target, same_limits ? peaks : nullptr));
+    name_both(content, options);
   }
-  FETTLE_TRY_VOID(write_report_page(content, options.out));
-
   const RunReport& made = content.run;
   Report result;
-  result.json = {{"database", options.database},
-                 {"file", options.out},
+  result.json = {{"database", options.reported},
                  {"model", run.model},
                  {"run", fmt::format("{:016x}", run.id)},
                  {"tasks", json_list(made.tasks, describe)},
@@ -114,10 +156,9 @@ Result<Report> report(const Options& options) {
                  {"failed", made.failed},
                  {"estimated_ms", made.estimated_s * 1e3},
                  {"default_ms", made.default_s * 1e3}};
-  if (content.against) result.json["against"] = {{"estimated_ms", content.against->estimated_s * 1e3}};
   result.text = fmt::format("{}: {}, {} tasks, {} candidates, estimated {:.3f} ms (untuned {:.3f} ms)\n", options.out,
                             run.model, made.tasks.size(), made.trials, made.estimated_s * 1e3, made.default_s * 1e3);
-  return result;
+  return finish(content, options, std::move(result));
 }
 
 }  // namespace
@@ -142,17 +183,20 @@ Result<> write_tuning_report(const std::shared_ptr<Database>& database, const Gr
 
 Command add_report_command(App& app) {
   auto options = std::make_shared<Options>();
-  App* made = add_subcommand(app, "report", "Write what a tuning did as one HTML page that opens without a network",
+  App* made = add_subcommand(app, "report", "Write what a tuning did as one HTML page, or compare two",
                              "fettle report records.db model.onnx -o report.html", &options->json);
-  made->add_option("database", options->database, "records of tuning")->required()->type_name("DB");
+  made->add_option("records", options->reported, "records of tuning; with --compare also a compiled model")
+      ->required()
+      ->type_name("DB|OUT.so");
   made->add_option("model", options->model, "the ONNX file: also times its kernels inside the model")
       ->type_name("MODEL.onnx");
-  made->add_option("-o,--output", options->out, "the page")->required()->type_name("F.html");
+  made->add_option("-o,--output", options->out, "the page; with --compare it may be left out")->type_name("F.html");
   made->add_option("--run", options->run, "which run of the database, 1 for the oldest; default: the newest")
       ->between(1, 1 << 30);
-  made->add_option("--against", options->against, "other records, whose newest run is compared")->type_name("DB2");
-  made->add_option("--against-run", options->against_run,
-                   "which run is compared; without --against, one of the same records")
+  made->add_option("--compare", options->compare, "what was before: other records, or another compiled model")
+      ->type_name("DB|OUT.so");
+  made->add_option("--compare-run", options->compare_run,
+                   "which run is compared; without --compare, one of the same records")
       ->between(1, 1 << 30);
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);

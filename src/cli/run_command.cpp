@@ -20,7 +20,7 @@ struct Options {
   Limits limits;
   int threads = 0;
   double max_operations = ModelVerifyOptions().max_operations;
-  bool pin = false, verify = false, cache = false, json = false;
+  bool pin = false, keep_denormals = false, verify = false, cache = false, json = false;
 };
 
 /// A file name for a tensor: what a name may not hold becomes '_'.
@@ -108,6 +108,7 @@ Result<Report> run_model(const Options& options) {
                                                      .database = database_to_read(options.database),
                                                      .warn = progress,
                                                      .pin = options.pin,
+                                                     .keep_denormals = options.keep_denormals,
                                                      .without = options.without,
                                                      .limits = options.limits}));
   FETTLE_TRY(const std::vector<NamedTensor> outputs, model.run(inputs));
@@ -151,7 +152,7 @@ Command add_run_command(App& app) {
   add_no_pass(made, &options->without);
   add_limits(made, &options->limits);
   add_threads(made, &options->threads);
-  add_pin(made, &options->pin);
+  add_run_options(made, &options->pin, &options->keep_denormals);
   return {made, [options] { return run_model(*options); }, &options->json};
 }
 

@@ -21,10 +21,10 @@ struct Options {
   Limits limits;
   int threads = 0, runs = 3;
   uint64_t seed = 0;
-  bool pin = false, json = false;
+  bool pin = false, keep_denormals = false, json = false;
 };
 
-constexpr size_t kColumns = 80, kShownKernels = 10;
+constexpr size_t kShownKernels = 10;
 
 double share(int64_t part_ns, int64_t whole_ns) {
   return static_cast<double>(part_ns) / static_cast<double>(std::max<int64_t>(whole_ns, 1));
@@ -47,14 +47,6 @@ std::vector<KernelSum> sums_of(const Timeline& timeline, const FettleModelInfo& 
   std::erase_if(sums, [](const KernelSum& sum) { return sum.calls == 0; });
   std::ranges::stable_sort(sums, std::greater{}, &KernelSum::total_ns);
   return sums;
-}
-
-/// Bytes of UTF-8 that fill so many columns at most, cut between characters.
-std::string fitting(std::string text, size_t columns) {
-  if (text.size() <= columns) return text;
-  size_t end = columns > 3 ? columns - 3 : 0;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return text.substr(0, end) + "...";
 }
 
 Report summarize(const Options& options, const Timeline& timeline, const FettleModelInfo& info) {
@@ -95,8 +87,7 @@ Report summarize(const Options& options, const Timeline& timeline, const FettleM
     const std::string origins = origins_to_string(info.kernel_origins[sum.kernel], 2);
     report.text += fitting(fmt::format("{:>5.1f}% {:>10.1f} {:>6}  {}{}", 100 * share(sum.total_ns, calls_ns),
                                        static_cast<double>(sum.total_ns) / 1e3, sum.calls,
-                                       info.kernel_names[sum.kernel], origins.empty() ? "" : " (" + origins + ")"),
-                           kColumns) +
+                                       info.kernel_names[sum.kernel], origins.empty() ? "" : " (" + origins + ")")) +
                    "\n";
   }
   if (sums.size() > kShownKernels) report.text += fmt::format("and {} more kernels\n", sums.size() - kShownKernels);
@@ -120,8 +111,11 @@ Result<Report> trace(const Options& options) {
   for (NamedTensor& input : inputs)
     for (NamedTensor& one : given)
       if (one.name == input.name) input.tensor = std::move(one.tensor);
-  FETTLE_TRY(const Timeline timeline,
-             record_timeline(model, inputs, {.runs = options.runs, .threads = options.threads, .pin = options.pin}));
+  FETTLE_TRY(const Timeline timeline, record_timeline(model, inputs,
+                                                      {.runs = options.runs,
+                                                       .threads = options.threads,
+                                                       .pin = options.pin,
+                                                       .keep_denormals = options.keep_denormals}));
   FETTLE_TRY_VOID(file.write(to_trace_events(timeline, model.info())));
   FETTLE_TRY_VOID(file.commit());
   return summarize(options, timeline, model.info());
@@ -147,7 +141,7 @@ Command add_trace_command(App& app) {
   add_no_pass(made, &options->without);
   add_limits(made, &options->limits);
   add_threads(made, &options->threads);
-  add_pin(made, &options->pin);
+  add_run_options(made, &options->pin, &options->keep_denormals);
   return {made, [options] { return trace(*options); }, &options->json};
 }
 

@@ -25,6 +25,7 @@ struct Options {
   uint64_t seed = 0;
   int search_threads = 0;
   double max_error = std::numeric_limits<double>::infinity();
+  KernelSources vendor;
   std::string generation, space, strategy, learner, cost_model, scheduler, objective;
   WorkloadEquality workload_equality = WorkloadEquality::kStructural;
   InputShapes shapes;
@@ -182,6 +183,7 @@ Result<Report> tune(const Options& options) {
   tuning.seed = options.seed;
   tuning.search_threads = options.search_threads;
   tuning.max_error_bound = options.max_error;
+  tuning.kernel_sources = options.vendor;
   tuning.cost_model = options.cost_model;
   tuning.name = std::filesystem::path(options.model).stem().string();
   TuneDisplay display(isatty(STDERR_FILENO) != 0);
@@ -273,6 +275,7 @@ Command add_tune_command(App& app) {
   known.emplace_back("template");  // as autotvm was called
   add_named(made, "--space", &options->space, std::move(known), "what programs may become; default rules");
   add_max_error(made, &options->max_error);
+  add_vendor(made, &options->vendor);
   add_named(made, "--strategy", &options->strategy, names(strategies()),
             "how each space is searched; default evolutionary");
   add_named(made, "--cost-model", &options->learner, names(cost_models()),

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "analysis/computes_once.h"
+#include "codegen/kernel_source.h"
 #include "codegen/llvm/version.h"
 #include "lower/alternate.h"
 #include "lower/packings.h"
@@ -19,6 +20,7 @@ std::string program_versions() {
 }
 
 Result<KernelInfo> describe_kernel(const Func& scheduled, const BuildOptions& options) {
+  if (!options.plain && !kernel_source_of(scheduled).empty()) return describe_offered(scheduled, options);
   // Plainly lowered programs have no prologue.
   const KernelConstants constants =
       options.plain ? KernelConstants{scheduled->params, std::vector<bool>(scheduled->params.size(), true), {}}
@@ -50,6 +52,7 @@ Result<KernelInfo> describe_kernel(const Func& scheduled, const BuildOptions& op
 
 Result<BuiltKernel> build_kernel(const Func& scheduled, const Target& target, ObjectCache& cache,
                                  const BuildOptions& options) {
+  if (!options.plain && !kernel_source_of(scheduled).empty()) return build_offered(scheduled, target, options);
   FETTLE_TRY(const DeviceDef* const device, device_of(target));
   FETTLE_TRY(const LoweredKernel lowered,
              device->lower(options.alternates ? with_alternating_loops(scheduled) : scheduled, target, options.plain));

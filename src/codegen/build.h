@@ -35,6 +35,7 @@ struct KernelInfo {
   bool computes_once = true;             // each element, so that it may write over what it reads
   Numerics numerics = Numerics::kExact;  // how its results may differ from those of the workload
   double error_bound = 0;                // of kApproximate, in units of epsilon (schedule/reformulation.h)
+  std::string source;  // whose kernel it is, for people: "oneDNN 3.2.0: brg:avx512_core"; empty: Fettle's own
 };
 
 /// A kernel as built for a device. Plain data, too.

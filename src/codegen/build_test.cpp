@@ -88,30 +88,10 @@ TEST(BuildKernel, MicroKernelsAreCompiledOnce) {
 /// What the program computes of small integers.
 std::vector<float> computed(bool plain) {
   const Target target = detect_host(1);
-  const DeviceDef& device = **device_of(target);
   ObjectCache cache;
   const auto built = build_kernel(scheduled(), target, cache, {.plain = plain});
   EXPECT_TRUE(built) << (built ? "" : built.error().to_string());
-  const std::vector<KernelParam>& params = built->info.params;
-  std::vector<std::shared_ptr<std::byte>> memory;
-  std::vector<void*> buffers, prologue_buffers;
-  for (const KernelParam& param : params) {
-    memory.push_back(*device.allocate(param.layout.physical_bytes()));
-    buffers.push_back(memory.back().get());
-    std::vector<float> values(static_cast<size_t>(param.layout.logical_elems()));
-    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 7 % 11) - 5;
-    if (param.source >= 0 && param.kind != ParamKind::kOutput) param.layout.to_physical(values.data(), buffers.back());
-  }
-  const DeviceStream stream = device.open_stream(1);
-  for (const int p : built->prologue_params) prologue_buffers.push_back(buffers[static_cast<size_t>(p)]);
-  if (!built->prologue_entry.empty()) {
-    const auto prologue = device.load(built->prologue_image, built->prologue_entry);
-    EXPECT_TRUE(device.launch(stream, *prologue, prologue_buffers, {}));
-  }
-  EXPECT_TRUE(device.launch(stream, *device.load(built->image, built->entry), buffers, {}));
-  std::vector<float> result(static_cast<size_t>(params[2].layout.logical_elems()));
-  params[2].layout.to_logical(buffers[2], result.data());
-  return result;
+  return built ? testing::run_built(*built, 1) : std::vector<float>();
 }
 
 TEST(BuildKernel, TheTileComputesWhatThePlainProgramDoes) {

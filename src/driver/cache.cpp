@@ -85,6 +85,8 @@ std::string text_of(const OpenOptions& options) {
       fmt::format("{}\n{}\n{}\n{} {}\nthreads {} {}\nbound {} equality {}\n", name_and_version(), program_versions(),
                   program_identity(), target.feature_key(), target.fingerprint().hex(), target.threads, options.threads,
                   options.max_error_bound, static_cast<int>(options.workload_equality));
+  for (const KernelSourceDef* source : options.kernel_sources)
+    text += fmt::format("source {} {}\n", source->name, source->version().value_or(""));
   for (const auto& [name, shape] : options.shapes) {
     text += fmt::format("shape {}:{}", name.size(), name);
     for (const int64_t extent : shape) text += fmt::format(" {}", extent);

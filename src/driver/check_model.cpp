@@ -46,9 +46,13 @@ Result<PlannedModel> plan(const SurveyedModel& model, const OpenOptions& options
 // Of a file that is not ONNX's: there are no parts of it that could be judged without the others.
 Result<ModelCheck> check_other(const FrontendDef& frontend, const std::string& path, const OpenOptions& options) {
   ModelCheck check;
+  if (frontend.survey)
+    if (auto survey = frontend.survey(path, options.limits)) check.survey = std::move(*survey);
   if (frontend.problems) check.reasons = frontend.problems(path, options.limits);
   if (!check.reasons.empty()) return check;
   Result<Graph> graph = frontend.import(path, names_of(options.shapes), options.limits);
+  if (graph && !frontend.survey) check.survey = survey_of(*graph);
+  if (check.survey.format.empty()) check.survey.format = frontend.name;
   Result<PlannedModel> planned = graph ? plan(std::move(*graph), options) : fail(std::move(graph).error());
   if (planned) {
     FETTLE_TRY(check.work, work_of(*planned->graph));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <unordered_set>
 
 #include "base/version.h"
@@ -138,6 +139,15 @@ std::vector<HostStep> host_steps(const Plan& plan, const std::vector<PlanStep>& 
   return made;
 }
 
+/// "oneDNN 3.2.0": those whose kernels the model has.
+std::set<std::string> libraries_of(const std::vector<BuiltKernel>& kernels) {
+  std::set<std::string> libraries;
+  for (const BuiltKernel& kernel : kernels)
+    if (const std::string& source = kernel.info.source; !source.empty())
+      libraries.insert(source.substr(0, source.find(':')));
+  return libraries;
+}
+
 }  // namespace
 
 std::string one_a_line(const Provenance& provenance) {
@@ -164,6 +174,7 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   const Target& target = planned.options.target;
   artefact.name = planned.options.name;
   artefact.compiler = name_and_version();
+  for (const std::string& library : libraries_of(built.kernels)) artefact.compiler += ", needs " + library;
   artefact.target_cpu = target.cpu;
   artefact.target_features = needed_features(target.features);
   artefact.default_threads = planned.options.threads;
@@ -215,7 +226,8 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
     }
     if (alternates) made.turn = turns[c];
     calls.push_back(std::move(made));
-    artefact.kernel_names.push_back(call.name);
+    const std::string& source = built.kernels[static_cast<size_t>(call.workload)].info.source;
+    artefact.kernel_names.push_back(source.empty() ? call.name : fmt::format("{} by {}", call.name, source));
     artefact.kernel_origins.push_back(one_a_line(call.provenance));
     artefact.kernel_work.push_back(work[static_cast<size_t>(call.workload)]);
     artefact.kernel_work.back().arena_bytes = call.live_bytes;

@@ -7,8 +7,11 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 
+#include "codegen/kernel_source.h"
 #include "driver/bench.h"
+#include "driver/candidates.h"
 #include "graph/evaluate.h"
 #include "graph/testing.h"
 
@@ -57,10 +60,10 @@ void expect_close(const std::vector<std::vector<float>>& expected, const std::ve
 }
 
 /// Compiles on one and two threads, runs twice, compares; then the same as a shared library.
-void expect_correct(GraphMaker& m) {
+void expect_correct(GraphMaker& m, const std::function<CompileOptions(int threads)>& options = host_options) {
   m.graph.sort();
   for (int threads : {1, 2}) {
-    const auto compiled = compile_model(m.graph, host_options(threads));
+    const auto compiled = compile_model(m.graph, options(threads));
     ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
     FettleOptions run{};
     run.threads = threads;
@@ -100,6 +103,68 @@ void expect_runs(const GraphMaker& m, const CompiledModel& compiled) {
   const auto outputs = model->run(*inputs);
   ASSERT_TRUE(outputs.has_value()) << outputs.error().to_string();
   expect_close(reference(m.graph, *inputs), *outputs);
+}
+
+GraphMaker two_layers() {
+  GraphMaker m;
+  Value* x = m.node("Relu", {m.conv(m.input("x", {1, 16, 12, 14}), 32, 3)});
+  m.graph.add_output("y", m.node("Relu", {m.conv(x, 24, 1)}));
+  return m;
+}
+
+TEST(CompileModel, KernelsOfOthers) {
+  const KernelSourceDef* onednn = find_kernel_source("onednn");
+  ASSERT_NE(onednn, nullptr);
+  if (const auto version = onednn->version(); !version) GTEST_SKIP() << version.error().message;
+  GraphMaker m = two_layers();
+  const auto with_onednn = [&](int threads) {
+    CompileOptions options = host_options(threads);
+    options.find_trace = [onednn, target = options.target,
+                          threads](const Func& workload) -> std::optional<std::string> {
+      const auto offered = offered_schedule(*onednn, workload, std::make_shared<const Target>(target), threads);
+      if (!offered) return std::nullopt;
+      return to_text(offered->schedule.trace());
+    };
+    return options;
+  };
+  expect_correct(m, with_onednn);
+  const auto compiled = compile_model(m.graph, with_onednn(1));
+  ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
+  int theirs = 0;
+  for (const TaskInfo& task : compiled->tasks()) theirs += task.source.starts_with("oneDNN ");
+  EXPECT_EQ(theirs, 2);
+  const auto model = compiled->instantiate();
+  ASSERT_TRUE(model.has_value());
+  EXPECT_NE(std::string(model->info().compiler).find("needs oneDNN "), std::string::npos);
+}
+
+/// Declines whatever it is asked for.
+constinit const KernelSourceDef kNothing = {
+    .name = "nothing",
+    .device = "llvm",
+    .library = "a library",
+    .description = "nothing",
+    .version = [] { return Result<std::string>("1"); },
+    .offer = [](const Func&, int) -> Result<KernelOffer> { return fail(ErrorCode::E301, "it has no kernels"); },
+    .build = nullptr};
+
+TEST(CompileModel, CandidatesOfEachTask) {
+  const AddedKernelSource added(kNothing);
+  GraphMaker m = two_layers();
+  m.graph.sort();
+  Plans plans(m.graph);
+  const auto planned = plan_model(plans, host_options(1));
+  ASSERT_TRUE(planned.has_value()) << planned.error().to_string();
+  const auto timed = time_candidates(*planned, kernel_sources(), 0.01);
+  ASSERT_TRUE(timed.has_value()) << timed.error().to_string();
+  ASSERT_EQ(timed->size(), planned->tasks().size());
+  for (const TaskCandidates& task : *timed) {
+    EXPECT_GT(task.own_s, 0);
+    ASSERT_EQ(task.offers.size(), kernel_sources().size());
+    EXPECT_EQ(task.offers.back().source, "nothing");
+    EXPECT_EQ(task.offers.back().declined, "it has no kernels");
+    for (const TaskOffer& offer : task.offers) EXPECT_EQ(offer.kernel.empty(), offer.seconds == 0);
+  }
 }
 
 // A class token before rows of patches, as vision transformers have it: a constant is copied into its part.

@@ -41,7 +41,8 @@ double KnownKernelCosts::intermediate_seconds(int64_t bytes, int threads) {
 
 double KnownKernelCosts::find(const Func& workload, const Digest& key, int threads) {
   if (database_) {
-    const auto best = best_checked(*database_, make_task_key(workload, *target_, threads, program_versions()));
+    const auto best = best_checked(*database_, make_task_key(workload, *target_, threads, program_versions()),
+                                   [&](const Record& record) { return is_allowed(record.trace, sources_); });
     if (best && *best) return (*best)->median_s;
   }
   constexpr double kNever = std::numeric_limits<double>::infinity();

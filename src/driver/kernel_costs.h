@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/hash.h"
+#include "codegen/kernel_source.h"
 #include "cost/predict/micro_kernel_table.h"
 #include "database/database.h"
 #include "graph/plan/costs.h"
@@ -17,13 +18,14 @@ namespace fettle {
 class KnownKernelCosts : public KernelCosts {
  public:
   /// micro-kernels: null for the analytic model alone; database: null for predictions alone. Both must outlive this.
-  /// max_error_bound: of the untuned default.
+  /// max_error_bound: of the untuned default. sources: whose kernels' records count.
   KnownKernelCosts(Target target, const MicroKernelTable* micro_kernels, Database* database,
-                   double max_error_bound = std::numeric_limits<double>::infinity())
+                   double max_error_bound = std::numeric_limits<double>::infinity(), KernelSources sources = {})
       : target_(std::make_shared<const Target>(std::move(target))),
         micro_kernels_(micro_kernels),
         database_(database),
-        max_error_bound_(max_error_bound) {}
+        max_error_bound_(max_error_bound),
+        sources_(std::move(sources)) {}
   /// Infinity where the program cannot be lowered.
   double seconds(const Func& workload, int threads) override;
   /// What exceeds a quarter of the second-level caches is written, with the lines read before, and read again from
@@ -39,6 +41,7 @@ class KnownKernelCosts : public KernelCosts {
   const MicroKernelTable* micro_kernels_;
   Database* database_;
   double max_error_bound_;
+  KernelSources sources_;
   std::unordered_map<Digest, double> known_;
   std::unordered_map<Digest, std::string> defaults_;
 };

@@ -58,6 +58,7 @@ Result<PlannedModel> plan_graph(Graph graph, std::string name, const OpenOptions
   compile.name = std::move(name);
   compile.warn = options.warn;
   compile.max_error_bound = options.max_error_bound;
+  compile.kernel_sources = options.kernel_sources;
   if (untuned || options.database.empty()) return plan_model(plans, compile);
   FETTLE_TRY(std::shared_ptr<Database> database, open_records(options.database));
   if (options.workload_equality != WorkloadEquality::kStructural)
@@ -76,6 +77,7 @@ FettleOptions run_options(const OpenOptions& options) {
   FettleOptions run{};
   run.threads = options.threads;
   run.pin = options.pin ? 1 : 0;
+  run.keep_denormals = options.keep_denormals ? 1 : 0;
   return run;
 }
 

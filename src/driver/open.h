@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "codegen/kernel_source.h"
 #include "database/database.h"
 #include "driver/compile.h"
 #include "driver/load.h"
@@ -21,15 +22,17 @@ struct OpenOptions {
   InputShapes shapes;
   std::string database;  // empty: none
   std::function<void(const std::string&)> warn;
-  bool pin = false;  // bind each worker thread to a CPU of its own
+  bool pin = false;             // bind each worker thread to a CPU of its own
+  bool keep_denormals = false;  // compute with denormal f32, f64 and bf16, which are zero otherwise
   /// Schedules whose error bound is more are not used, in units of epsilon (schedule/reformulation.h).
   double max_error_bound = std::numeric_limits<double>::infinity();
   /// Whose records are used: of the same program, or of those that count as equal to it.
   WorkloadEquality workload_equality = WorkloadEquality::kStructural;
   OpenSizes sizes = {};  // that `shapes` leaves open
   ModelStates states = {};
-  PassNames without = {};  // passes over the graph that are left out
-  Limits limits = {};      // of what the model may ask for
+  PassNames without = {};             // passes over the graph that are left out
+  Limits limits = {};                 // of what the model may ask for
+  KernelSources kernel_sources = {};  // whose kernels are used where they were measured to be faster
 };
 
 /// Whether the path names a shared library ("model.so", "model.so.1.2") rather than a model ("model.so.onnx").

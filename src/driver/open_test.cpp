@@ -57,5 +57,44 @@ TEST(BestTraces, WithinAnErrorBound) {
   EXPECT_EQ(uses_winograd(100), false);
 }
 
+constinit const KernelSourceDef kFast = {.name = "fast",
+                                         .device = "llvm",
+                                         .library = "a library",
+                                         .description = "everything",
+                                         .version = [] { return Result<std::string>("2.0"); },
+                                         .offer = [](const Func&, int) -> Result<KernelOffer> {
+                                           return KernelOffer{
+                                               .version = "2.0", .kernel = "fast", .packing = {}, .description = {}};
+                                         },
+                                         .build = nullptr};
+
+TEST(BestTraces, KernelsOfOthersWhereTheyAreAllowed) {
+  const AddedKernelSource added(kFast);
+  const Func workload = testing::conv_workload({.h = 8, .w = 8, .ic = 16, .oc = 16});
+  const Target target = detect_host(1);
+  const auto shared = std::make_shared<const Target>(target);
+  const std::shared_ptr<Database> database = make_memory_database();
+  const auto add = [&](const Schedule& s, double seconds) {
+    Record record;
+    record.task = make_task_key(workload, target, 1, program_versions());
+    record.trace = to_text(s.trace());
+    record.median_s = record.min_s = seconds;
+    record.checked = true;
+    ASSERT_TRUE(database->add(record));
+  };
+  const auto offered = offered_schedule(kFast, workload, shared, 1);
+  ASSERT_TRUE(offered) << offered.error().to_string();
+  add(offered->schedule, 1e-3);
+  const auto best = [&](const KernelSources& sources) {
+    return best_traces(database, target, 1, std::numeric_limits<double>::infinity(), sources)(workload);
+  };
+  EXPECT_EQ(best({}), std::nullopt) << "the default, since nobody allowed it";
+  ASSERT_TRUE(best({&kFast}));
+  EXPECT_EQ(kernel_source_of_trace(*best({&kFast})), "fast 2.0");
+  add(*rule_space().generate(workload, shared, 1, 1, nullptr), 2e-3);
+  ASSERT_TRUE(best({}));
+  EXPECT_EQ(kernel_source_of_trace(*best({})), "");
+}
+
 }  // namespace
 }  // namespace fettle

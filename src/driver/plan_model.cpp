@@ -51,6 +51,7 @@ std::vector<TaskInfo> PlannedModel::tasks() const {
                      schedule.tuned,
                      std::string(numerics_name(schedule.info.numerics)),
                      schedule.info.error_bound,
+                     schedule.info.source,
                      {}});
   };
   for (const PlannedWorkload& workload : plan.workloads) add(workload.func->name, workload.hash, workload.count);
@@ -161,7 +162,8 @@ Result<PlannedModel> plan_model(Plans& plans, const CompileOptions& options) {
 Result<PlannedModel> plan_known(Plans& plans, std::shared_ptr<Database> database, CompileOptions options) {
   FETTLE_TRY(const auto choice, find_choice(plans, *database, options.target, options.threads));
   if (choice && choice->untuned) return plan_model(plans, options);
-  options.find_trace = best_traces(std::move(database), options.target, options.threads, options.max_error_bound);
+  options.find_trace = best_traces(std::move(database), options.target, options.threads, options.max_error_bound,
+                                   options.kernel_sources);
   if (choice) {
     options.layout = choice->layout;
     FETTLE_TRY(options.fused, fused_numbers(*plans.graph(), *choice));
@@ -172,12 +174,14 @@ Result<PlannedModel> plan_known(Plans& plans, std::shared_ptr<Database> database
 
 std::function<std::optional<std::string>(const Func&)> best_traces(std::shared_ptr<Database> database,
                                                                    const Target& target, int threads,
-                                                                   double max_error_bound) {
-  return [database = std::move(database), target, threads,
-          max_error_bound](const Func& workload) -> std::optional<std::string> {
-    std::function<bool(const Record&)> fits;
-    if (std::isfinite(max_error_bound))
-      fits = [&](const Record& record) { return bound_of(workload, record.trace, target) <= max_error_bound; };
+                                                                   double max_error_bound,
+                                                                   const KernelSources& sources) {
+  return [database = std::move(database), target, threads, max_error_bound,
+          sources](const Func& workload) -> std::optional<std::string> {
+    const auto fits = [&](const Record& record) {
+      return is_allowed(record.trace, sources) &&
+             (!std::isfinite(max_error_bound) || bound_of(workload, record.trace, target) <= max_error_bound);
+    };
     const auto found = best_checked(*database, make_task_key(workload, target, threads, program_versions()), fits);
     if (!found || !*found) return {};
     return (*found)->trace;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "codegen/kernel_source.h"
 #include "database/database.h"
 #include "driver/constants.h"
 #include "driver/kernels.h"
@@ -32,6 +33,8 @@ struct CompileOptions {
   std::function<std::optional<std::string>(const Func& workload)> find_trace;
   /// Of the untuned default, in units of epsilon (schedule/reformulation.h).
   double max_error_bound = std::numeric_limits<double>::infinity();
+  /// Whose kernels found traces may name (codegen/kernel_source.h).
+  KernelSources kernel_sources = {};
   /// Where a found trace does not replay or compile (written by another version), the default is used instead, and this
   /// is told why.
   std::function<void(const std::string& what)> warn;
@@ -52,6 +55,7 @@ struct TaskInfo {
   bool tuned = false;
   std::string numerics;    // "exact", "reassociating", "approximate": how results may differ from the workload's
   double error_bound = 0;  // of "approximate", in units of epsilon (schedule/reformulation.h)
+  std::string source;      // KernelInfo::source
   std::vector<TaskCall> calls;
 };
 
@@ -98,10 +102,10 @@ void warn_of_schedule(const CompileOptions& options, const KernelRequest& reques
 int compile_threads(const CompileOptions& options);
 
 /// The schedules that a database knows, as CompileOptions::find_trace wants them, of those whose error bound
-/// (schedule/reformulation.h) is at most this.
+/// (schedule/reformulation.h) is at most this, and whose kernels are Fettle's own or of one of these sources.
 std::function<std::optional<std::string>(const Func&)> best_traces(
     std::shared_ptr<Database> database, const Target& target, int threads,
-    double max_error_bound = std::numeric_limits<double>::infinity());
+    double max_error_bound = std::numeric_limits<double>::infinity(), const KernelSources& sources = {});
 
 /// The same without these workloads.
 std::function<std::optional<std::string>(const Func&)> except(

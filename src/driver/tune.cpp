@@ -43,6 +43,7 @@ CompileOptions plain_options(const TuneModelOptions& options) {
   compile.target = options.target;
   compile.threads = options.threads;
   compile.max_error_bound = options.max_error_bound;
+  compile.kernel_sources = options.kernel_sources;
   return compile;
 }
 
@@ -126,8 +127,8 @@ class TunedCheck {
     CompileOptions compile = plain_options(options_);
     compile.layout = plan_.layout;
     compile.fused = plan_.fused;
-    compile.find_trace =
-        except(defaults, best_traces(database_, options_.target, options_.threads, options_.max_error_bound));
+    compile.find_trace = except(defaults, best_traces(database_, options_.target, options_.threads,
+                                                      options_.max_error_bound, options_.kernel_sources));
     FETTLE_TRY(CompiledModel made, compile_model(plans_, compile));
     FETTLE_TRY(Contender contender, instantiated(std::move(made)));
     compile_s_ = elapsed_() - begin;
@@ -259,7 +260,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
 
   Plans plans(graph);
   FETTLE_TRY(const auto known, find_choice(plans, *database, options.target, options.threads));
-  KnownKernelCosts costs(options.target, table, database.get(), options.max_error_bound);
+  KnownKernelCosts costs(options.target, table, database.get(), options.max_error_bound, options.kernel_sources);
   const auto known_plan = [&]() -> Result<const Plan*> {
     FETTLE_TRY(std::vector<int> fused, fused_numbers(graph, *known));
     return plans.get({.layout = known->layout, .fused = std::move(fused)});
@@ -318,6 +319,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   tuning.search_threads = options.search_threads > 0 ? options.search_threads : available_threads();
   tuning.space = options.space;
   tuning.max_error_bound = options.max_error_bound;
+  tuning.kernel_sources = options.kernel_sources;
   tuning.strategy = options.strategy;
   tuning.make_scheduler = options.make_scheduler;
   if (options.batch > 0) tuning.batch = options.batch;

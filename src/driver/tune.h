@@ -28,6 +28,7 @@ struct TuneModelOptions {
   int search_threads = 0;        // that make candidates between measurements; 0: all there are
   const Space* space = nullptr;  // what programs may become; null: rule_space()
   double max_error_bound = std::numeric_limits<double>::infinity();  // TuneOptions::max_error_bound
+  KernelSources kernel_sources = {};                                 // TuneOptions::kernel_sources
   const StrategyDef* strategy = nullptr;                             // how spaces are searched; null: evolution
   const CostModelDef* learner = nullptr;                             // what ranks candidates; null: boosted trees
   MakeScheduler make_scheduler;   // which task gets the next batch; empty: the product's own

@@ -1,8 +1,11 @@
 #include "frontend/frontend.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "frontend/onnx/model_file.h"
+#include "graph/op.h"
 
 namespace fettle {
 
@@ -19,6 +22,31 @@ Result<const FrontendDef*> frontend_of(const std::string& path) {
 Result<Graph> import_model(const std::string& path, const InputNames& given, const Limits& limits) {
   FETTLE_TRY(const FrontendDef* frontend, frontend_of(path));
   return frontend->import(path, given, limits);
+}
+
+ModelSurvey survey_of(const Graph& graph) {
+  ModelSurvey survey;
+  std::set<std::pair<std::string, std::string>> seen;
+  std::set<const std::byte*> counted;
+  const auto type_of = [](const Value& value) { return value.type ? value.type->to_string() : std::string("?"); };
+  for_each_graph(graph, [&](const Graph& part) {
+    const auto visit = [&](const Value* value) {
+      if (!value || !value->is_constant() || !counted.insert(value->constant->bytes.get()).second) return;
+      survey.parameters += value->constant->n_elems();
+      survey.parameter_bytes += value->constant->size_bytes;
+      survey.parameter_types[value->constant->dtype.to_string()] += value->constant->n_elems();
+    };
+    for (const Node* node : part.nodes()) {
+      if (node->erased) continue;
+      for (const Value* input : node->inputs) visit(input);
+      for (const Origin& origin : node->provenance)
+        if (seen.emplace(origin.op, origin.name).second) ++survey.operators[origin.op];
+      if (node->provenance.empty()) ++survey.operators[std::string(node->op->name)];
+    }
+  });
+  for (const Value* input : graph.inputs()) survey.inputs.emplace_back(input->name, type_of(*input));
+  for (const GraphOutput& output : graph.outputs()) survey.outputs.emplace_back(output.name, type_of(*output.value));
+  return survey;
 }
 
 }  // namespace fettle

@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "base/result.h"
+#include "frontend/model_survey.h"
 #include "frontend/onnx/import.h"
 #include "graph/graph.h"
 #include "graph/limits.h"
@@ -36,6 +37,8 @@ struct FrontendDef {
   Result<std::vector<std::string>> (*parts)(std::span<const std::byte> bytes, const std::string& path) = nullptr;
   /// Of files that people write: every problem of one, as `import` would say the first. Null: that one alone.
   std::vector<Diagnostic> (*problems)(const std::string& path, const Limits& limits) = nullptr;
+  /// What the file says of itself. Null: what its graph does (survey_of). Errors: those of `import` of a damaged file.
+  Result<ModelSurvey> (*survey)(const std::string& path, const Limits& limits) = nullptr;
 };
 
 /// Every front end, from the sources in frontend/.
@@ -44,5 +47,8 @@ std::span<const FrontendDef* const> frontends();
 Result<const FrontendDef*> frontend_of(const std::string& path);
 /// What the front end of the file makes of it, and its errors.
 Result<Graph> import_model(const std::string& path, const InputNames& given = {}, const Limits& limits = {});
+
+/// What can be said of a graph, as its front end made it: operators by the names that the file has for them.
+ModelSurvey survey_of(const Graph& graph);
 
 }  // namespace fettle

@@ -71,6 +71,8 @@ struct HostRule {
   bool (*applies)(const Node& node) = nullptr;
   /// The integers that it is given beside the tensors, which have small absolute values. Null: none.
   std::vector<int64_t> (*numbers)(const Node& node) = nullptr;
+  /// The program that runs the model has a part in it: only a run knows what it does.
+  bool only_runs = false;
 };
 
 struct View;  // view.h

@@ -27,7 +27,14 @@ PJRT_Error* wrong_argument(const Program& program, size_t i, const PJRT_Buffer& 
                             program.interface.inputs[i]->to_string(), given.shape->to_string()));
 }
 
-bool is_same(const ArrayShape& a, const ArrayShape& b) { return &a == &b || (a.type == b.type && a.dims == b.dims); }
+// JAX gives empty arrays of truth values for tokens.
+bool is_token(const ArrayShape& shape) {
+  return shape.type == PJRT_Buffer_Type_TOKEN || (shape.type == PJRT_Buffer_Type_PRED && shape.n_bytes == 0);
+}
+bool fits(const ArrayShape& given, const ArrayShape& type) {
+  if (type.type == PJRT_Buffer_Type_TOKEN) return is_token(given);
+  return &given == &type || (given.type == type.type && given.dims == type.dims);
+}
 
 PJRT_Error* take_arguments(Held& held, PJRT_Buffer* const* arguments) {
   const std::vector<ShapeRef>& shapes = held.program.interface.inputs;
@@ -35,7 +42,7 @@ PJRT_Error* take_arguments(Held& held, PJRT_Buffer* const* arguments) {
   size_t tensor = 0;
   for (size_t i = 0; i < shapes.size(); ++i) {
     const PJRT_Buffer& given = *arguments[i];
-    if (!is_same(*given.shape, *shapes[i])) return wrong_argument(held.program, i, given);
+    if (!fits(*given.shape, *shapes[i])) return wrong_argument(held.program, i, given);
     if (PJRT_Error* wrong = take_storage(given, held.arguments.emplace_back())) return wrong;
     if (shapes[i]->type == PJRT_Buffer_Type_TOKEN) continue;
     held.call->inputs[tensor++].data = held.arguments.back()->data;

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "pjrt/compile_options.h"
+#include "pjrt/host_calls.h"
 #include "pjrt/testing.h"
 
 namespace fettle::pjrt {
@@ -210,6 +211,103 @@ TEST_F(Pjrt, WhatCannotRunIsRefused) {
   for (size_t at = 0; (at = open.find("<3xf32>", at)) != std::string::npos;) open.replace(at, 7, "<?xf32>");
   EXPECT_THAT(taken(compile(open, program)).message, HasSubstr("open extents"));
   EXPECT_NE(taken(compile("no program", program)).code, PJRT_Error_Code_OK);
+}
+
+constexpr const char* kCall = R"("builtin.module"() ({
+  "func.func"() <{function_type = (tensor<2xf32>, tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>>, sym_name = "main"}> ({
+  ^bb0(%a: tensor<2xf32>, %b: tensor<2xcomplex<f32>>):
+    %0 = "stablehlo.custom_call"(%a, %b) <{call_target_name = "fettle.host_call", backend_config = "scale by parts",
+           api_version = 2 : i32}> : (tensor<2xf32>, tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>>
+    "func.return"(%0) : (tensor<2xcomplex<f32>>) -> ()
+  }) : () -> ()
+}) : () -> ()
+)";
+
+/// (a, re, im) → (a * re, a * im)
+int32_t scale(void* user, const FettleHostCall* call) {
+  if (std::string(call->name) != "scale" || std::string(call->config) != "by parts") return FETTLE_INVALID_ARGUMENT;
+  if (call->n_inputs != 3 || call->n_outputs != 2) return FETTLE_INVALID_ARGUMENT;
+  if (*static_cast<const bool*>(user)) {
+    std::strncpy(call->error, "not now", static_cast<size_t>(call->error_bytes));
+    return FETTLE_KERNEL_FAILED;
+  }
+  for (int part = 0; part < 2; ++part)
+    for (int64_t i = 0; i < call->outputs[part].shape[0]; ++i)
+      static_cast<float*>(call->outputs[part].data)[i] = static_cast<const float*>(call->inputs[0].data)[i] *
+                                                         static_cast<const float*>(call->inputs[part + 1].data)[i];
+  return FETTLE_OK;
+}
+
+TEST_F(Pjrt, ProgramsCallTheHostByName) {
+  Program program;
+  FETTLE_PJRT_OK(compile(kCall, program));
+  const Buffer a = buffer_of<float>({2, 3}, PJRT_Buffer_Type_F32, {2});
+  const Buffer b = buffer_of<float>({1, 10, 5, 7}, PJRT_Buffer_Type_C64, {2});
+  std::vector<Buffer> outputs;
+  const Failure nobody = taken(run(program.get(), {a.get(), b.get()}, 1, outputs));
+  EXPECT_THAT(nobody.message, HasSubstr("'scale'"));
+  bool fails = false;
+  set_host_calls(scale, &fails);
+  FETTLE_PJRT_OK(run(program.get(), {a.get(), b.get()}, 1, outputs));
+  EXPECT_THAT(content_of<float>(outputs[0].get()), ElementsAre(2, 20, 15, 21));
+  fails = true;
+  EXPECT_THAT(taken(run(program.get(), {a.get(), b.get()}, 1, outputs)).message, HasSubstr("not now"));
+  set_host_calls(nullptr, nullptr);
+}
+
+// for i in 3: note(i), and where i is odd note(i) again; nobody reads what comes of it
+constexpr const char* kEffects = R"("builtin.module"() ({
+  "func.func"() <{function_type = (tensor<i32>) -> (), sym_name = "main"}> ({
+  ^bb0(%limit: tensor<i32>):
+    %zero = "stablehlo.constant"() <{value = dense<0> : tensor<i32>}> : () -> tensor<i32>
+    %0 = "stablehlo.while"(%zero) ({
+    ^bb0(%i: tensor<i32>):
+      %c = "stablehlo.compare"(%i, %limit) <{comparison_direction = #stablehlo<comparison_direction LT>}>
+           : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      "stablehlo.return"(%c) : (tensor<i1>) -> ()
+    }, {
+    ^bb0(%i: tensor<i32>):
+      %one = "stablehlo.constant"() <{value = dense<1> : tensor<i32>}> : () -> tensor<i32>
+      "stablehlo.custom_call"(%i) <{call_target_name = "fettle.host_call", backend_config = "note",
+          has_side_effect = true, api_version = 2 : i32}> : (tensor<i32>) -> ()
+      %odd = "stablehlo.and"(%i, %one) : (tensor<i32>, tensor<i32>) -> tensor<i32>
+      "stablehlo.case"(%odd) ({
+        "stablehlo.return"() : () -> ()
+      }, {
+        "func.call"(%i) <{callee = @twice}> : (tensor<i32>) -> ()
+        "stablehlo.return"() : () -> ()
+      }) : (tensor<i32>) -> ()
+      %next = "stablehlo.add"(%i, %one) : (tensor<i32>, tensor<i32>) -> tensor<i32>
+      "stablehlo.return"(%next) : (tensor<i32>) -> ()
+    }) : (tensor<i32>) -> tensor<i32>
+    "func.return"() : () -> ()
+  }) : () -> ()
+  "func.func"() <{function_type = (tensor<i32>) -> (), sym_name = "twice", sym_visibility = "private"}> ({
+  ^bb0(%i: tensor<i32>):
+    "stablehlo.custom_call"(%i) <{call_target_name = "fettle.host_call", backend_config = "note",
+        has_side_effect = true, api_version = 2 : i32}> : (tensor<i32>) -> ()
+    "func.return"() : () -> ()
+  }) : () -> ()
+}) : () -> ()
+)";
+
+TEST_F(Pjrt, EffectsAreNeitherLeftOutNorReordered) {
+  Program program;
+  FETTLE_PJRT_OK(compile(kEffects, program));
+  std::vector<int32_t> noted;
+  set_host_calls(
+      [](void* user, const FettleHostCall* call) -> int32_t {
+        if (call->n_inputs != 1 || call->n_outputs != 0) return FETTLE_INVALID_ARGUMENT;
+        static_cast<std::vector<int32_t>*>(user)->push_back(*static_cast<const int32_t*>(call->inputs[0].data));
+        return FETTLE_OK;
+      },
+      &noted);
+  const Buffer limit = buffer_of<int32_t>({4}, PJRT_Buffer_Type_S32, {});
+  std::vector<Buffer> outputs;
+  FETTLE_PJRT_OK(run(program.get(), {limit.get()}, 0, outputs));
+  FETTLE_PJRT_OK(run(program.get(), {limit.get()}, 0, outputs));
+  EXPECT_THAT(noted, ElementsAre(0, 1, 1, 2, 3, 3, 0, 1, 1, 2, 3, 3));
+  set_host_calls(nullptr, nullptr);
 }
 
 }  // namespace

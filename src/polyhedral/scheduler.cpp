@@ -29,6 +29,15 @@ struct Found {
   Band band;                                     // where there is one group
 };
 
+}  // namespace
+
+class FoundOrders {
+ public:
+  std::map<std::string, Result<Found>> orders;  // by blocks and options
+};
+
+namespace {
+
 // An affine function of a statement's loops as an expression of `inputs`. Null: it has parameters.
 Expr row_of(const isl::aff& aff, const std::vector<Var>& inputs) {
   const isl::val denominator = isl::manage(isl_aff_get_denominator_val(aff.get()));
@@ -131,7 +140,9 @@ bool is_one_loop(const Expr& row) {
 }
 
 Result<Found> find_order(const AffineNest& nest, const PolyhedralOptions& options) {
-  return within_isl(kIslScheduleOperations, [&]() -> Result<Found> {
+  if (nest.statements().size() > options.most_blocks)
+    return fail(ErrorCode::E209, fmt::format("{} blocks are too many to order at once", nest.statements().size()));
+  return within_isl(options.operations, [&]() -> Result<Found> {
     const isl::union_map dependences =
         nest.dependences(options.reassociate ? Reassociation::kReductions : Reassociation::kNone);
     const bool fuses = options.fusion != FusionStrategy::kMin;
@@ -226,7 +237,7 @@ class Writer {
     FETTLE_TRY(const auto placed, place_of(names));
     FETTLE_TRY(const AffineNest nest, AffineNest::of(s_.func(), placed.first, placed.second));
     if (std::ranges::all_of(nest.statements(), [](const NestStatement& x) { return x.loops.empty(); })) return {};
-    FETTLE_TRY(Found found, find_order(nest, options_));
+    FETTLE_TRY(Found found, order_of(nest, names));
     if (found.groups.size() > 1) {
       FETTLE_TRY_VOID(part(nest, found.groups));
       for (const auto& some : found.groups) FETTLE_TRY_VOID(group(some));
@@ -236,6 +247,16 @@ class Writer {
   }
 
  private:
+  Result<Found> order_of(const AffineNest& nest, const std::vector<std::string>& names) const {
+    if (!options_.found) return find_order(nest, options_);
+    const std::string key = fmt::format("{} {} {} {}", fmt::join(names, " "), static_cast<int>(options_.fusion),
+                                        options_.allow_skewing, options_.reassociate);
+    auto& orders = options_.found->orders;
+    auto at = orders.find(key);
+    if (at == orders.end()) at = orders.emplace(key, find_order(nest, options_)).first;
+    return at->second;
+  }
+
   // The statements of the body that hold these blocks, and no others: as a statement of its own, and where it stands.
   Result<std::pair<Stmt, const StmtNode*>> place_of(const std::vector<std::string>& names) const {
     const Stmt& body = s_.func().root().body;
@@ -281,18 +302,19 @@ class Writer {
   }
 
   Result<> write(const AffineNest& nest, Band band) {
-    // Innermost in the band: the row of independent iterations along which most accesses are contiguous.
+    // Innermost in the band: the row along which most accesses are contiguous.
     if (band.permutable && band.members > 1) {
       size_t best = band.members;
       int most = 0;
       for (size_t d = 0; d < band.members; ++d)
-        if (const int along = accesses_along(nest, band, d); band.coincident[d] && along > most) {
+        if (const int along = accesses_along(nest, band, d); along > most) {
           best = d;
           most = along;
         }
       if (best < band.members)
         for (size_t d = best; d + 1 < band.members; ++d) swap_rows(band, d, d + 1);
     }
+    if (options_.straight_rows) FETTLE_TRY_VOID(straighten(nest, band));
     RescheduleArgs args;
     FETTLE_TRY(args.blocks, blocks(nest));
     args.maps = band.maps;
@@ -300,34 +322,66 @@ class Writer {
       for (size_t d = 0; d < band.members; ++d)
         args.factors.push_back(options_.tiles[std::min(d, options_.tiles.size() - 1)]);
     args.full_tiles = options_.full_tiles && !args.factors.empty();
+    std::vector<std::string> before;
+    for (const BlockNode* block : blocks_of(s_.func().root())) before.push_back(block->name);
     FETTLE_TRY(const auto loops, reschedule(s_, args));
     if (options_.parallel) {
       for (size_t d = 0; d < band.members; ++d)
         if (band.coincident[d] && s_.loop(loops[d]) && parallel(s_, {loops[d]})) break;
     }
-    if (options_.lanes > 1) FETTLE_TRY_VOID(make_lanes(args.blocks));
+    if (options_.lanes > 1) {
+      std::vector<std::string> made;
+      for (const BlockNode* block : blocks_of(s_.func().root()))
+        if (std::ranges::find(before, block->name) == before.end()) made.push_back(block->name);
+      for (const NestStatement& statement : nest.statements()) made.push_back(statement.block->name);
+      for (const std::string& block : made) FETTLE_TRY_VOID(make_lanes(block));
+    }
     return {};
   }
 
-  // The innermost loop around each block becomes vectors, where its iterations are independent and enough.
-  Result<> make_lanes(const std::vector<BlockRef>& refs) {
-    for (const BlockRef& ref : refs) {
-      FETTLE_TRY(const auto loops, get_loops(s_, {ref}));
-      if (loops.empty()) continue;
-      FETTLE_TRY(const Stmt innermost, s_.loop(loops.back()));
-      const auto& loop = *innermost.as<ForNode>();
-      const int64_t* extent = as_int(loop.extent);
-      if (loop.body.kind() != StmtKind::kBlock || loop.loop_kind != ForKind::kSerial) continue;
-      if (!extent || *extent % options_.lanes != 0) continue;
-      Schedule tried = s_;
-      LoopRef lanes = loops.back();
-      if (*extent > options_.lanes) {
-        const auto parts = split(tried, {lanes, {kInfer, options_.lanes}});
-        if (!parts) continue;
-        lanes = (*parts)[1];
+  // The band's last row gives way to the blocks' order and the loop itself that it skews.
+  Result<> straighten(const AffineNest& nest, Band& band) {
+    if (!band.permutable || band.members < 2) return fail(ErrorCode::E211, "no band has rows to straighten");
+    const size_t last = --band.members;
+    band.coincident.pop_back();
+    for (size_t k = 0; k < band.maps.size(); ++k) {
+      IndexMap& map = band.maps[k];
+      // The loop that this row alone moves.
+      std::vector<Expr> loops;
+      for (const Var& input : map.inputs) {
+        const auto moves = [&](size_t d) { return linear_form(map.outputs[d]).coeff_of(input) != 0; };
+        bool others = false;
+        for (size_t d = 0; d < last; ++d) others = others || moves(d);
+        if (moves(last) && !others) loops.emplace_back(input);
       }
-      if (vectorize(tried, {lanes})) s_ = tried;
+      if (loops.size() != 1 || map.outputs.size() > last + 2)
+        return fail(ErrorCode::E211, fmt::format("the innermost row of block {} is none of its loops",
+                                                 nest.statements()[k].block->name));
+      map.outputs.resize(last);
+      map.outputs.emplace_back(static_cast<int64_t>(k));
+      map.outputs.push_back(loops.front());
     }
+    return {};
+  }
+
+  // The innermost loop around each block becomes vectors, where its iterations are independent and may be enough.
+  Result<> make_lanes(const std::string& block) {
+    FETTLE_TRY(const BlockRef ref, get_block(s_, {block}));
+    FETTLE_TRY(const auto loops, get_loops(s_, {ref}));
+    if (loops.empty()) return {};
+    FETTLE_TRY(const Stmt innermost, s_.loop(loops.back()));
+    const auto& loop = *innermost.as<ForNode>();
+    const int64_t* extent = as_int(loop.extent);
+    if (loop.body.kind() != StmtKind::kBlock || loop.loop_kind != ForKind::kSerial) return {};
+    if (extent && *extent < options_.lanes) return {};
+    Schedule tried = s_;
+    LoopRef lanes = loops.back();
+    if (!extent || *extent > options_.lanes) {
+      const auto parts = split(tried, {lanes, {kInfer, options_.lanes}, Tail::kMask});
+      if (!parts) return {};
+      lanes = (*parts)[1];
+    }
+    if (vectorize(tried, {lanes})) s_ = tried;
     return {};
   }
 
@@ -337,10 +391,13 @@ class Writer {
 
 }  // namespace
 
+std::shared_ptr<FoundOrders> make_found_orders() { return std::make_shared<FoundOrders>(); }
+
 Result<> reschedule_program(Schedule& s, const PolyhedralOptions& options) {
   Schedule made = s;
-  std::vector<std::string> names;
-  for (const BlockNode* block : blocks_of(s.func().root())) names.push_back(block->name);
+  std::vector<std::string> names = options.blocks;
+  if (names.empty())
+    for (const BlockNode* block : blocks_of(s.func().root())) names.push_back(block->name);
   if (names.empty()) return fail(ErrorCode::E211, "the program has no blocks");
   FETTLE_TRY_VOID(Writer(made, options).group(names));
   s = made;

@@ -2,8 +2,11 @@
 // A program's blocks in an order that isl's scheduler finds, as steps of a schedule.
 
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
+#include "analysis/affine/isl_context.h"
 #include "schedule/schedule.h"
 
 namespace fettle {
@@ -15,6 +18,10 @@ enum class FusionStrategy {
   kMin,                  // those alone that need each other in turn
 };
 
+/// Orders that isl's scheduler found, to be used again for other options of the same program's schedules.
+class FoundOrders;
+std::shared_ptr<FoundOrders> make_found_orders();
+
 struct PolyhedralOptions {
   FusionStrategy fusion = FusionStrategy::kPreserve3Coincident;
   /// Rows may add loops; without it each row is one loop, shifted.
@@ -25,10 +32,19 @@ struct PolyhedralOptions {
   std::vector<IntRef> tiles;
   /// Whole tiles are parted from the others, so that their loops have constant extents.
   bool full_tiles = true;
-  /// Elements of a vector: the innermost loop becomes lanes where it may. 1: it stays.
+  /// The innermost loop of a skewed band runs as it is written, if the tiles of the others allow it. Rows fill vectors.
+  bool straight_rows = false;
+  /// Elements of a vector: innermost loops become lanes where they may. 1: they stay.
   int64_t lanes = 1;
   /// Threads share the outermost loop that may be parallel.
   bool parallel = false;
+  /// Which of the program's blocks, all that stand in some statements of its body. Empty: all.
+  std::vector<std::string> blocks;
+  /// Operations of isl's that the search for one order may take, and blocks of which one is sought.
+  int64_t operations = kIslScheduleOperations;
+  size_t most_blocks = SIZE_MAX;
+  /// What was found before, and what is found. Null: nothing is kept.
+  std::shared_ptr<FoundOrders> found;
 };
 
 /// Adds the steps that give the blocks of the program's body an order with dependences kept, short reuse distances and,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "analysis/verify.h"
+#include "schedule/primitives.h"
 #include "schedule/test_programs_affine.h"
 #include "schedule/testing.h"
 #include "target/target.h"
@@ -72,6 +73,56 @@ TEST(PolyhedralScheduler, TilesATriangle) {
 }
 
 TEST(PolyhedralScheduler, SkewsTime) { expect_scheduled(jacobi(6, 20), {.tiles = {4}}); }
+
+TEST(PolyhedralScheduler, LeavesRowsStraight) {
+  const auto step = [](std::string_view block, std::string_view from, std::string_view to) {
+    return fmt::format(R"(    for i in 10:
+      for j in 14:
+        block {0}(vt: scan[6] = t, vi: spatial[10] = i, vj: spatial[14] = j):
+          reads {1}[vi +: 3, vj +: 3]
+          writes {2}[vi + 1, vj + 1]
+          {2}[vi + 1, vj + 1] = max({1}[vi, vj + 1], {1}[vi + 2, vj + 1]) - {1}[vi + 1, vj] + {1}[vi + 1, vj + 2]
+)",
+                       block, from, to);
+  };
+  const std::string text = "func jacobi(A: f32[12, 16] output, B: f32[12, 16] output):\n" +
+                           std::string(R"(  for a in 12:
+    for b in 16:
+      block X(va: spatial[12] = a, vb: spatial[16] = b):
+        writes A[va, vb]
+        A[va, vb] = f32(va * 3 - vb)
+  for a in 12:
+    for b in 16:
+      block Y(va: spatial[12] = a, vb: spatial[16] = b):
+        writes B[va, vb]
+        B[va, vb] = f32(vb - va)
+  for t in 6:
+)") + step("S0", "A", "B") +
+                           step("S1", "B", "A");
+  auto s = schedule_from(text);
+  const auto found = make_found_orders();
+  const PolyhedralOptions options = {.fusion = FusionStrategy::kMax,
+                                     .tiles = {4, 4},
+                                     .full_tiles = false,
+                                     .straight_rows = true,
+                                     .lanes = 4,
+                                     .blocks = {"S0", "S1"},
+                                     .found = found};
+  ASSERT_OK(reschedule_program(s, options));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+  EXPECT_OK(verify(s.func(), *parse_target("host")));
+  for (const char* block : {"S0", "S1"}) {
+    const auto loops = get_loops(s, {*get_block(s, {block})});
+    ASSERT_OK(loops);
+    EXPECT_EQ((*s.loop(loops->back())).as<ForNode>()->loop_kind, ForKind::kVectorized) << to_text(s.func());
+    EXPECT_EQ(as_int((*s.loop((*loops)[loops->size() - 2])).as<ForNode>()->extent) != nullptr, true);
+  }
+  // What was found serves other options.
+  auto again = schedule_from(text);
+  ASSERT_OK(reschedule_program(again, options));
+  EXPECT_EQ(to_text(again.func()), to_text(s.func()));
+}
 
 TEST(PolyhedralScheduler, KeepsStrategiesApart) {
   for (const FusionStrategy fusion : {FusionStrategy::kMax, FusionStrategy::kPreserve3Coincident, FusionStrategy::kMin})

@@ -22,9 +22,10 @@ struct FettleContext {
   void* on_kernel_user;
   int32_t failed_kernel; /* that the model's call failed in: its index plus one; -1: in no kernel; 0: it did not fail */
   uint32_t cancelled;    /* atomic; not 0: fettle_call_kernel starts no kernel */
-  FettleStrings* strings; /* of which kernels have the numbers; null: there are none */
-  const char* reason;     /* why the kernel failed, a clause; null: it has not said */
-  const FettleTracer* tracer; /* null: nobody asks */
+  FettleStrings* strings;            /* of which kernels have the numbers; null: there are none */
+  const char* reason;                /* why the kernel failed, a clause; null: it has not said */
+  const FettleHostCalls* host_calls; /* functions of the host program; null: there are none */
+  const FettleTracer* tracer;        /* null: nobody asks */
 };
 
 /* Every compiled kernel, and the host program too.
@@ -52,7 +53,8 @@ typedef void (*FettleBody)(void* closure, int64_t i);
  * order and differ by at most one, the first being the caller's. Whoever is done takes from the ends of the shares of
  * those who are behind, and a worker that has not come by then is not waited for; so which thread runs an iteration is
  * open. Returns when all calls have returned; what they wrote is then visible to the caller. A call from inside a body,
- * or while another thread uses the team, runs serially on the calling thread. n <= 0 does nothing. */
+ * or while another thread uses the team, runs serially on the calling thread. n <= 0 does nothing. Every thread rounds,
+ * and treats denormal numbers, as the caller does (rt/float_mode.h). */
 void fettle_parallel_for(FettleTeam* team, int64_t n, FettleBody body, void* closure);
 
 /* Threads of the team, the caller included; 1 for null. */

@@ -340,7 +340,11 @@ int32_t execute(ModelContext& context) {
   const FettleModelInfo& info = *context.model->info;
   context.failed_kernel = 0;
   context.reason = nullptr;
-  const int32_t status = info.entry(&context, context.buffers, context.table);
+  int32_t status;
+  {
+    const FloatScope scope(context.model->float_mode);
+    status = info.entry(&context, context.buffers, context.table);
+  }
   if (status == FETTLE_OK) return status;
   if (context.failed_kernel < 0) return status;  // the sentence is there
   Text text{};

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "rt/host_call.h"
 #include "rt/host_strings.h"
 #include "rt/strings.h"
 
@@ -16,6 +17,7 @@ const HostFunction kHostFunctions[] = {
     {"fettle_host_string_unique", fettle_host_string_unique},
     {"fettle_host_regex_match", fettle_host_regex_match},
     {"fettle_host_find", fettle_host_find},
+    {"fettle_host_call", fettle_host_call},
 };
 const int32_t kHostFunctionCount = sizeof kHostFunctions / sizeof *kHostFunctions;
 

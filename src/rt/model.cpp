@@ -7,6 +7,7 @@
 #include "rt/cpu.h"
 #include "rt/memory.h"
 #include "rt/model_context.h"
+#include "rt/onednn.h"
 #include "rt/sys.h"
 #include "rt/team.h"
 #include "rt/tensor.h"
@@ -270,10 +271,16 @@ FettleModel* fettle_rt_open(const FettleModelInfo* info, uint32_t abi_version, c
       return creation_failed(text << "a callback of the host's team is a null pointer");
     options.host_team = &host;
   }
+  FettleHostCalls host_calls{};
+  if (options.host_calls != nullptr && !take_struct(options.host_calls, host_calls))
+    return creation_failed(text << "struct_bytes of the host's functions is "
+                                << int64_t{options.host_calls->struct_bytes} << "; set it to sizeof(FettleHostCalls)");
   void* place = fettle_pages_alloc(sizeof(FettleModel), 0);
   if (place == nullptr) return creation_failed(text << "memory ran out");
   auto* model = new (place) FettleModel;
+  model->host_calls = host_calls;
   model->info = info;
+  model->float_mode = options.keep_denormals != 0 ? kKeepsDenormals : kFlushesDenormals;
   model->huge_pages = options.huge_pages;
   model->scratch = fettle_scratch_create();
   model->team = make_team(*info, options);
@@ -307,6 +314,7 @@ FettleContext* fettle_rt_create_context(FettleModel* model) {
   context->model = model;
   context->team = model->team;
   context->scratch = model->scratch;
+  context->host_calls = model->host_calls.call == nullptr ? nullptr : &model->host_calls;
   model->users.fetch_add(1, std::memory_order_relaxed);
   if (fill(*context, info)) return context;
   fettle_rt_destroy_context(context);
@@ -474,6 +482,8 @@ const FettleSymbol* fettle_rt_symbols(void) {
       {"fettle_mark_step", reinterpret_cast<void*>(&fettle_mark_step)},
       {"fettle_scratch_acquire", reinterpret_cast<void*>(&fettle_scratch_acquire)},
       {"fettle_scratch_release", reinterpret_cast<void*>(&fettle_scratch_release)},
+      {"fettle_onednn_run", reinterpret_cast<void*>(&fettle_onednn_run)},
+      {"fettle_onednn_pack", reinterpret_cast<void*>(&fettle_onednn_pack)},
       {nullptr, nullptr},
   };
   return symbols;

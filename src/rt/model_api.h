@@ -107,15 +107,38 @@ typedef struct FettleHostTeam {
   void (*parallel_for)(void* user, int64_t n, void (*body)(void* closure, int64_t i), void* closure);
 } FettleHostTeam;
 
+/* A call of a function that the host program has, by its name. All tensors are dense. */
+typedef struct FettleHostCall {
+  uint32_t struct_bytes; /* sizeof(FettleHostCall) */
+  int32_t n_inputs;
+  int32_t n_outputs;
+  int32_t reserved;
+  const char* name;   /* "linalg.eigh" */
+  const char* config; /* what the function alone understands */
+  const FettleTensor* inputs;
+  const FettleTensor* outputs; /* whose data the function writes */
+  char* error;                 /* room for a sentence, where it fails: what went wrong, ended by a zero */
+  int64_t error_bytes;
+} FettleHostCall;
+
+/* The functions of the host program. `call` returns a FettleStatus; several threads may call it at once. */
+typedef struct FettleHostCalls {
+  uint32_t struct_bytes; /* sizeof(FettleHostCalls) */
+  int32_t reserved;
+  void* user;
+  int32_t (*call)(void* user, const FettleHostCall* call);
+} FettleHostCalls;
+
 /* How a model is to run. */
 typedef struct FettleOptions {
-  uint32_t struct_bytes; /* sizeof(FettleOptions) */
-  int32_t threads;       /* including the caller; 0: what the model was compiled for, within what the machine has */
-  int32_t pin;           /* 1: bind each worker thread to a core of its own (the calling thread is left alone) */
-  int32_t spin_us;       /* how long an idle worker spins before it sleeps; 0: 200; negative: sleep at once */
-  int32_t huge_pages;    /* 1: ask for huge pages for arenas */
-  int32_t reserved;
+  uint32_t struct_bytes;  /* sizeof(FettleOptions) */
+  int32_t threads;        /* including the caller; 0: what the model was compiled for, within what the machine has */
+  int32_t pin;            /* 1: bind each worker thread to a core of its own (the calling thread is left alone) */
+  int32_t spin_us;        /* how long an idle worker spins before it sleeps; 0: 200; negative: sleep at once */
+  int32_t huge_pages;     /* 1: ask for huge pages for arenas */
+  int32_t keep_denormals; /* 1: compute with denormal f32, f64 and bf16; 0: operands and results that are so are zero */
   const FettleHostTeam* host_team; /* not null: use these threads; threads, pin and spin_us are then ignored. Copied */
+  const FettleHostCalls* host_calls; /* functions that the model calls by name; null: there are none. Copied */
 } FettleOptions;
 
 typedef struct FettleModel FettleModel;

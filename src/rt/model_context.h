@@ -7,6 +7,7 @@
 
 #include "rt/abi.h"
 #include "rt/block.h"
+#include "rt/float_mode.h"
 #include "rt/strings.h"
 #include "rt/text.h"
 
@@ -14,7 +15,9 @@ struct FettleModel {
   const FettleModelInfo* info = nullptr;
   FettleTeam* team = nullptr;
   FettleScratch* scratch = nullptr;
-  FettleStrings strings;  // of its constants
+  FettleStrings strings;         // of its constants
+  FettleHostCalls host_calls{};  // `call` null: there are none
+  fettle::rt::FloatMode float_mode = fettle::rt::kFlushesDenormals;
   int32_t huge_pages = 0;
   std::atomic<int32_t> users{1};  // whoever created it, and its contexts
 };

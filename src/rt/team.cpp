@@ -5,6 +5,7 @@
 
 #include <new>
 
+#include "rt/float_mode.h"
 #include "rt/memory.h"
 #include "rt/sys.h"
 #include "rt/thread.h"
@@ -38,6 +39,7 @@ struct Job {
   int32_t participants = 0;  // threads 0 .. participants-1
   uint32_t tag = 0;          // tells this region's shares from older ones; 0: every share is one piece, for its owner
   int32_t cpu = -1;          // where whoever sends it runs; negative: no matter
+  FloatMode mode = 0;        // in which the caller computes
 };
 
 /// Three cache lines: what passes between parent and worker, what is left of the thread's share, and what never
@@ -191,6 +193,7 @@ void* worker_main(void* argument) {
   auto* worker = static_cast<Worker*>(argument);
   FettleTeam* team = worker->team;
   if (worker->cpu >= 0) bind_this_thread(worker->cpu);
+  FloatMode mode = read_float_mode();
   CpuMask allowed;  // before the first move
   bool allowed_known = false;
   auto& [state, job] = worker->inbox;
@@ -204,6 +207,7 @@ void* worker_main(void* argument) {
       if (!allowed_known) allowed_known = affinity(allowed);
       if (allowed_known) avoid_cpu(allowed, mine.cpu);
     }
+    if (mine.mode != mode) write_float_mode(mode = mine.mode);
     run_job(team, worker->index, mine);
     change(state, kIdle);
   }
@@ -211,6 +215,19 @@ void* worker_main(void* argument) {
 
 void run_serially(int64_t n, FettleBody body, void* closure) {
   for (int64_t i = 0; i < n; ++i) body(closure, i);
+}
+
+/// A body, and how it computes on threads of the host program.
+struct HostBody {
+  FettleBody body;
+  void* closure;
+  FloatMode mode;
+};
+
+void run_on_host(void* closure, int64_t i) {
+  const auto& given = *static_cast<const HostBody*>(closure);
+  const FloatScope scope(given.mode);
+  given.body(given.closure, i);
 }
 
 /// A team and room for its workers in one block of pages.
@@ -256,9 +273,13 @@ extern "C" {
 
 void fettle_parallel_for(FettleTeam* team, int64_t n, FettleBody body, void* closure) {
   if (n <= 1 || team == nullptr) return run_serially(n, body, closure);
-  if (team->host.parallel_for != nullptr) return team->host.parallel_for(team->host.user, n, body, closure);
+  const FloatMode mode = read_float_mode() & ~kHappened;
+  if (team->host.parallel_for != nullptr) {
+    HostBody on_host{.body = body, .closure = closure, .mode = mode};
+    return team->host.parallel_for(team->host.user, n, run_on_host, &on_host);
+  }
   if (team->size == 1 || team->busy.exchange(1, std::memory_order_acquire) != 0) return run_serially(n, body, closure);
-  Job job{.body = body, .closure = closure, .n = n};
+  Job job{.body = body, .closure = closure, .n = n, .mode = mode};
   if (n <= team->size) {
     job.participants = static_cast<int32_t>(n);
   } else {

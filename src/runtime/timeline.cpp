@@ -122,7 +122,7 @@ class RecordingTeam {
 /// Notes what a context tells, from its making to its end.
 class ContextRecorder {
  public:
-  ContextRecorder(ModelContext& context, Timeline& timeline) : context_(context), timeline_(timeline) {
+  ContextRecorder(ModelContext& context, Timeline& timeline) : context_(context) {
     tracer_.struct_bytes = sizeof tracer_;
     tracer_.user = &timeline;
     tracer_.on_step = [](void* to, int32_t step, int32_t event, int64_t ns) {
@@ -146,7 +146,6 @@ class ContextRecorder {
 
  private:
   ModelContext& context_;
-  Timeline& timeline_;
   FettleTracer tracer_{};
 };
 
@@ -162,6 +161,7 @@ Result<Timeline> record_timeline(const Model& model, std::span<const NamedTensor
   if (!team.is_made()) return fail(ErrorCode::E710, "there is no memory for a team of threads");
   FettleOptions run_options{};
   run_options.host_team = team.host();
+  run_options.keep_denormals = options.keep_denormals ? 1 : 0;
   FETTLE_TRY(const Model recorded, model.reopen(run_options));
   FETTLE_TRY(ModelContext context, recorded.make_context());
   FETTLE_TRY(std::vector<NamedTensor> outputs, context.make_outputs(inputs));

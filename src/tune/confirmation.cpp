@@ -148,7 +148,9 @@ Result<> TaskTuner::refine() {
     FETTLE_TRY_VOID(time_again(list, kRefinedRounds, 1, session_.search_until_s));
     // What the search believes of them is replaced by what is known now.
     std::vector<Observation> again;
-    for (const Candidate* candidate : list) again.push_back({candidate, known_.at(candidate->number).final_s()});
+    for (const Candidate* candidate : list)
+      if (std::ranges::find(offered_, candidate) == offered_.end())
+        again.push_back({candidate, known_.at(candidate->number).final_s()});
     strategy_->observe(again);
     const auto order = contenders(kFaster);
     if (!order.empty()) set_best(order.front(), known_.at(order.front()->number).final_s(), false);

@@ -278,7 +278,7 @@ void TaskTuner::set_best(const Candidate* candidate, double seconds, bool confir
 }
 
 Result<> TaskTuner::measure_default() {
-  if (!session_.options.start_from_default) return {};
+  if (!session_.options.start_from_default) return measure_offered();
   const PhaseTimer timer(session_, session_.profile.measure_s);
   const auto start = session_.elapsed_s();
   if (const auto known = records_.find(bench_->trace(*default_)); known != records_.end()) {
@@ -299,7 +299,31 @@ Result<> TaskTuner::measure_default() {
       ++report_.failed;
     }
   }
+  FETTLE_TRY_VOID(measure_offered());
   report_.seconds += session_.elapsed_s() - start;
+  return {};
+}
+
+// A source that declines is passed over: `fettle inspect --candidates` says why.
+Result<> TaskTuner::measure_offered() {
+  for (const KernelSourceDef* source : session_.options.kernel_sources) {
+    const auto offer = offered_schedule(*source, task_.workload, session_.target, session_.threads);
+    if (!offer) continue;
+    const Candidate* candidate = bench_->add_offered(offer->schedule);
+    offered_.push_back(candidate);
+    const auto recorded = records_.find(bench_->trace(*candidate));
+    if (recorded != records_.end())
+      known_[candidate->number] = recorded->second.all();
+    else
+      FETTLE_TRY_VOID(measure({candidate}, {}));
+    const auto known = known_.find(candidate->number);
+    if (known == known_.end()) continue;
+    ++report_.trials;
+    if (std::isfinite(known->second.seconds))
+      improve(candidate, known->second.seconds);
+    else
+      ++report_.failed;
+  }
   return {};
 }
 

@@ -87,7 +87,8 @@ class TaskTuner {
 
   /// Prepares run_batch: the search starts with this many random points, and from what other seeds found.
   Result<> begin_search(int first_points);
-  /// Times the default, unless it is known. After that, default_s() is set unless it failed.
+  /// Times the default, unless it is known, and what other sources offer. After that, default_s() is set unless it
+  /// failed.
   Result<> measure_default();
   /// One batch of at most n candidates. E406, E5xx.
   Result<BatchOutcome> run_batch(size_t n);
@@ -140,6 +141,7 @@ class TaskTuner {
   TaskTuner(TuneSession& session, const TuneTask& task) : session_(session), task_(task) {}
   Result<> read_records();
   Result<> use_runner();
+  Result<> measure_offered();
   TimingOptions timing() const;
   void beside_anchor(MeasureRequest& request) const;
   /// Measures and records; what was not reached is left out of known_.
@@ -174,6 +176,7 @@ class TaskTuner {
   std::unique_ptr<Workbench> bench_;
   std::unique_ptr<SearchStrategy> strategy_;
   const Candidate* default_ = nullptr;
+  std::vector<const Candidate*> offered_;  // kernels of others (TuneOptions::kernel_sources)
   /// The default among those that compute as written: what results are held to where the plain program takes too long.
   std::string reference_trace_;
   const Candidate* best_ = nullptr;  // so far

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/kernel_source.h"
 #include "cost/cost_model.h"
 #include "database/database.h"
 #include "measure/runner.h"
@@ -73,6 +74,8 @@ struct TuneOptions {
   /// Of what a schedule's algorithm adds (schedule/reformulation.h), in units of epsilon: others are not tried, and
   /// records of others not used.
   double max_error_bound = std::numeric_limits<double>::infinity();
+  /// Whose kernels are candidates, too: each is measured once, beside the default.
+  KernelSources kernel_sources = {};
   const StrategyDef* strategy = nullptr;  // null: the evolutionary one, with the numbers above
   bool start_from_default =
       true;  // the default is measured first: what every other must beat, and a search may start from

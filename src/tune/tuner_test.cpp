@@ -8,6 +8,7 @@
 #include <set>
 
 #include "codegen/build.h"
+#include "codegen/kernel_source.h"
 #include "ir/compare.h"
 #include "measure/local_measurer.h"
 #include "tune/bound.h"
@@ -357,6 +358,59 @@ TEST_F(Tuner, WrongResultsAreNeverChosen) {
   const auto best = database->best(key(), 1);
   ASSERT_TRUE(best && best->size() == 1);
   EXPECT_EQ(best->front().trace, report.best_trace);
+}
+
+constinit const KernelSourceDef kOffers = {.name = "offers",
+                                           .device = "llvm",
+                                           .library = "a library",
+                                           .description = "copies",
+                                           .version = [] { return Result<std::string>("1.0"); },
+                                           .offer = [](const Func& program, int) -> Result<KernelOffer> {
+                                             if (program->params.size() != 2)
+                                               return fail(ErrorCode::E301, "it is no copy");
+                                             return KernelOffer{
+                                                 .version = "1.0", .kernel = "copy", .packing = {}, .description = {}};
+                                           },
+                                           .build = nullptr};
+
+TEST_F(Tuner, AnOfferedKernelWinsByItsTimeAlone) {
+  const AddedKernelSource added(kOffers);
+  for (const double seconds : {0.5e-3, 1.2e-3, 2e-3}) {
+    database = make_memory_database();
+    int offered = 0;
+    runner.outcome = [&](const Func& func, int, const MeasureRequest&) {
+      const bool theirs = !kernel_source_of(func).empty();
+      offered += theirs;
+      return FakeRunner::timed(theirs ? seconds : toy_seconds(func));
+    };
+    TuneOptions o = options();
+    o.max_trials = 60;
+    const std::string own = tune(o).best_trace;
+    EXPECT_EQ(offered, 0) << "nobody allowed it";
+    EXPECT_EQ(kernel_source_of_trace(own), "");
+    database = make_memory_database();
+    o.kernel_sources = {&kOffers};
+    const TaskReport report = tune(o);
+    EXPECT_GE(offered, 1);
+    EXPECT_EQ(kernel_source_of_trace(report.best_trace), seconds < 1e-3 ? "offers 1.0" : "") << seconds;
+    EXPECT_NEAR(report.best_s, std::min(seconds, 1e-3), 0.1e-3);
+    // It is recorded, and not measured again.
+    offered = 0;
+    EXPECT_EQ(tune(o).best_trace, report.best_trace);
+    EXPECT_EQ(offered, 0);
+  }
+}
+
+TEST_F(Tuner, AnOfferedKernelWithWrongResultsIsNeverChosen) {
+  const AddedKernelSource added(kOffers);
+  runner.outcome = [](const Func& func, int, const MeasureRequest& request) {
+    const bool theirs = !kernel_source_of(func).empty();
+    if (theirs && request.check) return FakeRunner::failed(ErrorCode::E405);
+    return FakeRunner::timed(theirs ? 0.5e-3 : toy_seconds(func));
+  };
+  TuneOptions o = options();
+  o.kernel_sources = {&kOffers};
+  EXPECT_EQ(kernel_source_of_trace(tune(o).best_trace), "");
 }
 
 TEST_F(Tuner, FailuresAreRecordedAsWhatTheyWere) {

@@ -107,11 +107,14 @@ TEST_F(Json, OfCommandsOnAModel) {
   expect_documented("run", {"run", path("model.so"), "--input", "x=" + path("x.npy"), "--output-dir", path("results")});
   expect_documented("run --verify", {"run", path("model.onnx"), "--input", "x=" + path("x.npy"), "--verify"});
   expect_documented("check", {"check", path("model.onnx")});
+  expect_documented("convert", {"convert", path("model.onnx"), "-o", path("model.fettle")});
+  expect_documented("check", {"check", path("model.fettle")});
   expect_documented("bench", {"bench", path("model.so"), "--time", "0.02", "--profile"});
   expect_documented("trace", {"trace", path("model.so"), "-o", path("trace.json")});
   expect_documented("explain --why", {"explain", path("model.onnx"), "--why", "y"});
   expect_documented("inspect", {"inspect", path("model.onnx")});
   expect_documented("inspect --tasks", {"inspect", path("model.onnx"), "--tasks"});
+  expect_documented("inspect --candidates", {"inspect", path("model.onnx"), "--candidates"});
   expect_documented("inspect --graph", {"inspect", path("model.onnx"), "--graph"});
   expect_documented("inspect --after", {"inspect", path("model.onnx"), "--after", "simplify"});
   expect_documented("inspect --task", {"inspect", path("model.onnx"), "--task", "0", "--after", "flatten_blocks"});

@@ -215,15 +215,57 @@ TEST_F(Page, IsUsedByKeyboard) {
 TEST_F(Page, ComparesTwoRuns) {
   make_records("new.db", 20, 1, "m");
   make_records("old.db", 25, 1.5, "m");
-  const json made = report({path("new.db"), "--against", path("old.db")});
-  EXPECT_GT(made.at("against").at("estimated_ms"), made.at("estimated_ms"));
+  const json made = report({"--compare", path("old.db"), path("new.db")});
+  const json& compared = made.at("compared");
+  EXPECT_GT(compared.at("before_ms"), compared.at("after_ms"));
+  ASSERT_EQ(compared.at("tasks").size(), 20);
+  double shares = 0, saved_us = 0;
+  for (const json& task : compared.at("tasks")) {
+    shares += task.at("share_of_gain").get<double>();
+    saved_us += task.at("saved_us").get<double>();
+    EXPECT_NEAR(task.at("before_us").get<double>(), 1.5 * task.at("after_us").get<double>(), 1e-6);
+    EXPECT_NEAR(task.at("of_limit_after").get<double>(), 1.5 * task.at("of_limit_before").get<double>(), 1e-9);
+  }
+  EXPECT_NEAR(shares, 1, 1e-9);
+  EXPECT_NEAR(saved_us, made.at("estimated_ms").get<double>() * 1e3 / 2, 1e-6);
   EXPECT_EQ(count("#latency svg path"), 2);
   EXPECT_EQ(count("#compared tbody tr"), 20);
   EXPECT_NE(
       browser_->evaluate("document.querySelector('#compared p').textContent").get<std::string>().find("5 in old alone"),
       std::string::npos);
   EXPECT_EQ(browser_->evaluate("document.querySelector('#compared tbody td:nth-child(4)').textContent"), "1.50 ×");
+  EXPECT_EQ(count("#limits svg rect.before"), 20) << "the roofline has both";
   keep_picture("compared", true);
+  browser_->set_window(390, 800, true);
+  EXPECT_EQ(browser_->evaluate("document.documentElement.scrollWidth <= innerWidth"), true);
+  keep_picture("compared-narrow-dark", true);
+  // For the terminal no page is needed.
+  const Outcome table = fettle({"report", path("new.db"), "--compare", path("old.db")});
+  EXPECT_EQ(table.status, 0) << table.err;
+  EXPECT_NE(table.out.find("1.50x"), std::string::npos) << table.out;
+  EXPECT_NE(table.out.find("5 tasks are in the first alone, 0 in the second"), std::string::npos) << table.out;
+}
+
+TEST_F(Page, ComparesTwoCompiledModels) {
+  write_model("model.onnx");
+  for (const char* name : {"a.so", "b.so"})
+    ASSERT_EQ(fettle({"compile", path("model.onnx"), "-o", path(name), "--threads", "1"}).status, 0);
+  const json made = report({path("b.so"), "--compare", path("a.so")});
+  const json& compared = made.at("compared");
+  EXPECT_GT(compared.at("before_ms"), 0);
+  EXPECT_GT(compared.at("after_ms"), 0);
+  ASSERT_GE(compared.at("tasks").size(), 1);
+  EXPECT_EQ(compared.at("only_before"), 0);
+  EXPECT_EQ(compared.at("only_after"), 0);
+  EXPECT_EQ(count("#compared tbody tr"), static_cast<int>(compared.at("tasks").size()));
+  EXPECT_EQ(count("#latency"), 0) << "nothing was searched";
+  EXPECT_EQ(count("#failures"), 0);
+  EXPECT_NE(browser_->evaluate("document.querySelector('#head').textContent").get<std::string>().find("latency of b"),
+            std::string::npos);
+  browser_->evaluate("document.querySelector('#tasks td.name button').click()");
+  EXPECT_EQ(count("#tasks .chips li") > 0, true);
+  expect_quiet();
+  keep_picture("compiled", true);
 }
 
 TEST_F(Page, HoldsTwoThousandTasksOnANarrowWindow) {
@@ -330,6 +372,8 @@ TEST_F(Page, RefusesWhatItCannotShow) {
   make_records("r.db", 2);
   EXPECT_EQ(fettle({"report", path("r.db"), "-o", path("out.html"), "--run", "2"}).status, 2);
   expect_refused({"report", path("r.db"), "-o", path("no/such/folder/out.html")}, "E702");
+  EXPECT_EQ(fettle({"report", path("r.db")}).status, 2) << "neither a page nor a comparison";
+  EXPECT_EQ(fettle({"report", path("r.db"), "--compare", path("none.so")}).status, 1);
 }
 
 }  // namespace

@@ -47,7 +47,12 @@ TEST_F(Width, OfResults) {
   expect_fits({"explain", "model.onnx", "--why", "y"});
   expect_fits({"trace", "model.onnx", "-o", "trace.json", "--runs", "2"});
   expect_fits({"check", "model.onnx"});
-  expect_fits({"bench", "model.onnx", "--time", "0.02"});
+  expect_fits({"bench", "model.onnx", "--time", "0.02", "--profile"});
+  expect_fits({"inspect", "model.onnx"});
+  expect_fits({"inspect", "model.onnx", "--tasks"});
+  for (const char* library : {"a.so", "b.so"}) EXPECT_EQ(fettle({"compile", "model.onnx", "-o", library}).status, 0);
+  expect_fits({"inspect", "a.so"});
+  expect_fits({"report", "b.so", "--compare", "a.so"});
   ::unsetenv("NO_COLOR");
   std::filesystem::current_path(before);
 }

@@ -25,7 +25,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 OPEN = HERE / "harnesses_open.txt"
 BUILD = pathlib.Path(os.environ.get("FETTLE_JAX_RESULTS", HERE.parent.parent / "build" / "jax"))
 
-# How far results may be apart: of the largest element, and of each.
+# How far results may be apart: of the largest element, and of each; ten times as far where matrices are ill-conditioned.
 TOLERANCE = {"float64": 1e-11, "complex128": 1e-11, "float32": 2e-5, "complex64": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 
 
@@ -33,9 +33,11 @@ def serve(platform):
     """A process of the pool: reads names of harnesses, and writes what they came to."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    os.environ["JAX_PLATFORMS"] = platform
+    os.environ["JAX_PLATFORMS"] = "cpu" if platform == "cpu" else f"{platform},cpu"
     import jax
     import numpy as np
+
+    np.random.seed(0)  # some arguments are made by the import
     from jax._src.internal_test_util import test_harnesses
 
     jax.devices()
@@ -67,13 +69,17 @@ class Server:
         self.platform, self.seconds, self.process = platform, seconds, None
 
     def start(self):
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, "--serve", self.platform], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True, bufsize=1,
-        )  # fmt: skip
-        first = self.read(120)
-        if first is None:
-            raise RuntimeError(f"no process of platform {self.platform} can be started")
+        with tempfile.TemporaryFile() as said:
+            self.process = subprocess.Popen(
+                [sys.executable, __file__, "--serve", self.platform], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=said, text=True, bufsize=1,
+            )  # fmt: skip
+            first = self.read(120)
+            if first is None:
+                self.stop()
+                said.seek(0)
+                lines = said.read().decode(errors="replace").splitlines() or ["it says nothing"]
+                raise RuntimeError(f"no process of platform {self.platform} can be started: {lines[-1]}")
         return first["names"]
 
     def read(self, seconds):
@@ -99,7 +105,24 @@ class Server:
             self.process = None
 
 
-def difference(expected, actual):
+def settled(name, results):
+    """The results without what is not specified: what lies above a Cholesky factor, the order of elements that are equal."""
+    import ml_dtypes  # noqa: F401: numpy knows its types by it
+    import numpy as np
+
+    arrays = [np.frombuffer(data, np.dtype(dtype)).reshape(shape) for dtype, shape, data in results]
+    if name.startswith("cholesky_"):
+        arrays = [np.tril(array.astype(np.float32)).astype(array.dtype) if array.dtype.itemsize == 2 else np.tril(array)
+                  for array in arrays]  # fmt: skip
+    elif name.startswith("approx_top_k"):
+        arrays = arrays[:1]
+    elif "isstable_False" in name and len(arrays) > 1:
+        order = np.lexsort([array.astype(np.float64) for array in reversed(arrays)])
+        arrays = [array[order] for array in arrays]
+    return [(array.dtype.name, array.shape, array.tobytes()) for array in arrays]
+
+
+def difference(expected, actual, times):
     """Why these results are not the same; None where they are."""
     import ml_dtypes  # noqa: F401: numpy knows its types by it
     import numpy as np
@@ -128,20 +151,20 @@ def difference(expected, actual):
             continue
         scale = max(np.abs(a[known]).max(), 1e-30)
         worst = (np.abs(a - b)[known] / (scale + np.abs(a[known]))).max()
-        if worst > tolerance:
+        if worst > times * tolerance:
             return f"result {i} of {dtype} is off by {worst:.2g}"
     return None
 
 
-def state_of(answer, reference, paths):
+def state_of(name, answer, reference, paths):
     if "error" in reference:
         return "skipped", reference["error"]
     if "error" in answer:
         error = answer["error"]
         kind = "crashed" if error.startswith(("CRASHED", "SLOW")) else "refused" if is_refusal(error) else "failed"
         return kind, error
-    expected, actual = (pickle.loads(path.read_bytes()) for path in paths)
-    why = difference(expected, actual)
+    expected, actual = (settled(name, pickle.loads(path.read_bytes())) for path in paths)
+    why = difference(expected, actual, 10 if name.startswith("cholesky_") else 1)
     return ("wrong", why) if why else ("passed", "")
 
 
@@ -180,7 +203,7 @@ def run(given):
                     name = waiting.popleft()
                 reference = cpu.ask(name, paths[0])
                 answer = {} if "error" in reference else fettle.ask(name, paths[1])
-                state, message = state_of(answer, reference, paths)
+                state, message = state_of(name, answer, reference, paths)
                 row = {"name": name, "state": state, "message": message}
                 with lock:
                     done[name] = row

@@ -117,9 +117,20 @@ class Programs(unittest.TestCase):
         self.assertGreater(compiled.cost_analysis()["flops"], 0)
         self.assertEqual(compiled.memory_analysis().output_size_in_bytes, 8 * 8 * 4)
 
-    def test_errors_of_a_program_are_told(self):
-        with self.assertRaisesRegex(Exception, "fettle|Fettle"):
-            on("fettle", lambda x: jax.debug.print("{}", x) or x, floats(2))
+
+    def test_long_chains_of_rounds_are_compiled(self):  # values that read each other twice, twenty times over
+        check(lambda x: jax.random.gamma(jax.random.key(42), x), np.float32(2.5))
+
+    def test_loops_over_rows(self):
+        def forward(c, xs):
+            return lax.scan(lambda c, v: (c * 0.9 + v, (c.sum(), v)), c, xs)
+
+        check(forward, floats(8), floats(20, 8))
+        check(lambda c, xs: lax.scan(lambda c, v: (c * 0.9 + v, c * 2), c, xs, reverse=True), floats(8), floats(20, 8))
+        check(lambda x: lax.fori_loop(2, 9, lambda i, c: c + x[i] * i, jnp.zeros(8)), floats(20, 8))
+        check(lambda x: lax.fori_loop(-3, 25, lambda i, c: c + x[i] * i, jnp.zeros(8)), floats(20, 8))
+        check(lambda x: lax.fori_loop(0, 20, lambda i, c: c.at[i].set(c[i] * 2 + i), x), floats(20, 8))
+        check(lambda x: lax.fori_loop(0, 19, lambda i, c: c.at[i].set(x[i] * 2), jnp.zeros_like(x)), floats(20, 8))
 
 
 class Donation(unittest.TestCase):
@@ -137,6 +148,62 @@ class Donation(unittest.TestCase):
         view = np.asarray(x)
         function(x)
         np.testing.assert_array_equal(view, np.arange(100, dtype=np.float32))
+
+
+class Callbacks(unittest.TestCase):
+    def test_pure_callback(self):
+        def function(x):
+            shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+            return jax.pure_callback(lambda v: np.sin(v) + 1, shape, x) * 2
+
+        check(function, floats(3, 2))
+
+    def test_its_arguments_may_be_computed_with(self):
+        def function(x):
+            return jax.pure_callback(lambda v: jnp.sort(v) + 1, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+        check(function, floats(5))
+
+    def test_debug_print_in_loops_and_branches(self):
+        def function(x):
+            def body(i, c):
+                jax.debug.print("{} {}", i, c.sum())
+                return lax.cond(i % 2 == 0, lambda: (jax.debug.callback(seen.append, i), c + 1)[1], lambda: c * 2)
+
+            return lax.fori_loop(0, 4, body, x)
+
+        seen = []
+        check(function, floats(3))
+        jax.effects_barrier()
+        self.assertEqual([int(i) for i in seen], [0, 2, 0, 2])  # on both
+
+    def test_effects_whose_results_nobody_reads(self):
+        seen = []
+        function = jax.jit(lambda x: jax.debug.callback(lambda: seen.append(1)))
+        function(floats(2))
+        function(floats(2))
+        jax.effects_barrier()
+        self.assertEqual(len(seen), 2)
+
+    def test_ordered_effects(self):
+        from jax.experimental import io_callback
+
+        def function(x):
+            a = io_callback(lambda v: seen.append("a") or v, jax.ShapeDtypeStruct((), np.float32), x[0], ordered=True)
+            jax.debug.print("{}", a, ordered=True)
+            b = io_callback(lambda: (seen.append("b"), np.float32(2))[1], jax.ShapeDtypeStruct((), np.float32), ordered=True)
+            return a + b
+
+        seen = []
+        check(function, floats(2))
+        self.assertEqual(seen, ["a", "b"] * 2)
+
+    def test_its_errors_are_told(self):
+        def fails(_):
+            raise ValueError("no such thing")
+
+        with self.assertRaisesRegex(Exception, "no such thing"):
+            on("fettle", lambda x: jax.pure_callback(fails, jax.ShapeDtypeStruct((2,), np.float32), x), floats(2))
 
 
 class Cache(unittest.TestCase):

@@ -250,14 +250,31 @@ class TypedSteps:
         zeros = numpy.zeros(zero_points, NUMPY[kind]) if zero_points > 1 else NUMPY[kind](0 if kind == INT8 else 128)
         return weights, scales, self.constant(zeros)
 
+    def product_between_steps(self, op, kind, dims, x, weights, **attrs):
+        """The product of what was dequantised, perhaps through a Relu, in steps again."""
+        x = self.add("DequantizeLinear", x, FLOAT, ())
+        weights = self.add("DequantizeLinear", weights, FLOAT, (), axis=0 if op == "Conv" else 1)
+        made = [x, weights, self.add(op, [x.name, weights.name], FLOAT, dims, **attrs)]
+        if self.rng.random() < 0.5:
+            made.append(self.add("Relu", [made[-1].name], FLOAT, dims))
+        scale, zero = self.number(FLOAT, 0.1), self.number(kind, 4)
+        made.append(self.add("QuantizeLinear", [made[-1].name, scale, zero], kind, dims))
+        for value in made:
+            self.values.remove(value)
+        self.add("DequantizeLinear", [made[-1].name, scale, zero], FLOAT, dims)
+
     def integer_product(self):
         t = self.pick(lambda u: self.floats(known=True)(u) and len(u.dims) == 2 and isinstance(u.dims[1], int) and u.dims[1] > 0)
-        kind, width = self.rng.choice([UINT8, INT8]), self.rng.choice([1, 5, 16])
+        kind, width = self.rng.choice([UINT8, INT8]), self.rng.choice([1, 5, 16, 24])
         weights, w_scale, w_zero = self.quantized_weights(INT8 if kind == INT8 else self.rng.choice([UINT8, INT8]), (t.dims[1], width))
         steps, scale, zero = self.quantized(t, kind)
         dims = (t.dims[0], width)
-        if self.rng.random() < 0.5:
+        form = self.rng.choice(["integer", "quantised", "dequantised"])
+        if form == "integer":
             self.add("MatMulInteger", [steps, weights, zero, w_zero], INT32, dims)
+            return
+        if form == "dequantised":
+            self.product_between_steps("MatMul", kind, dims, [steps, scale, zero], [weights, w_scale, w_zero])
             return
         y_scale, y_zero = self.number(FLOAT, 0.1), self.number(kind, 4)
         made = self.add("QLinearMatMul", [steps, scale, zero, weights, w_scale, w_zero, y_scale, y_zero], kind, dims)
@@ -266,14 +283,18 @@ class TypedSteps:
 
     def integer_convolution(self):
         t = self.pick(lambda u: self.floats(known=True)(u) and len(u.dims) == 4 and isinstance(u.dims[1], int) and u.dims[1] > 0)
-        channels = self.rng.choice([1, 6])
+        channels = self.rng.choice([1, 6, 12])
         per_channel = channels if self.rng.random() < 0.5 else 1
         weights, w_scale, w_zero = self.quantized_weights(INT8, (channels, t.dims[1], 3, 3), per_channel)
         steps, scale, zero = self.quantized(t, UINT8)
         dims = (t.dims[0], channels, *t.dims[2:])
         window = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
-        if self.rng.random() < 0.4:
+        form = self.rng.choice(["integer", "quantised", "dequantised"])
+        if form == "integer":
             self.add("ConvInteger", [steps, weights, zero], INT32, dims, **window)
+            return
+        if form == "dequantised":
+            self.product_between_steps("Conv", UINT8, dims, [steps, scale, zero], [weights, w_scale, w_zero], **window)
             return
         y_scale, y_zero = self.number(FLOAT, 0.1), self.number(UINT8, 100)
         made = self.add("QLinearConv", [steps, scale, zero, weights, w_scale, w_zero, y_scale, y_zero], UINT8, dims, **window)

@@ -48,6 +48,13 @@ class Backend(unittest.TestCase):
         self.same(lambda x: (F.relu(x), x.clamp(-1, 1), torch.maximum(x, x.flip(0)), torch.round(x), torch.sign(x), x.amax(),
                              x.max(), torch.log1p(x), torch.expm1(x), torch.fmax(x, x.flip(0))), x)  # fmt: skip
 
+    def test_a_search_in_what_a_sorter_orders(self):
+        x, keys = torch.tensor([[5.0, 1.0, 3.0], [2.0, 6.0, 4.0]]), torch.tensor([[0.0, 3.0], [4.0, 9.0]])
+        sorter = x.argsort()
+        self.same(lambda x, keys, sorter: (torch.searchsorted(x, keys, sorter=sorter),
+                                           torch.searchsorted(x, keys, sorter=sorter, right=True)), x, keys, sorter)  # fmt: skip
+        self.assertEqual(statistics.refused, {})
+
     def test_nan_is_the_largest_when_sorted(self):
         x = torch.tensor([3.0, float("nan"), 1.0, 2.0])
         self.same(lambda x: (torch.sort(x), torch.sort(x, descending=True), torch.topk(x, 2), torch.argmax(x), x.max(0), x.median(),

@@ -1,5 +1,6 @@
 """pyproject.toml agrees with the tree, and a wheel in dist/, where there is one, holds what it should."""
 
+import configparser
 import pathlib
 import re
 import tomllib
@@ -47,13 +48,23 @@ class Wheel(unittest.TestCase):
         names = self.wheel.namelist()
         info = f"fettle-{VERSION}.dist-info"
         for name in ["fettle/__init__.py", "fettle/py.typed", "fettle/_primitives.py", "fettle/_fettle/__init__.pyi",
-                     "fettle/bin/fettle", "fettle/bin/fettle-worker", "fettle/lib/libfettle.so", "fettle/share/fettle/model_peers.py",
+                     "fettle/bin/fettle", "fettle/bin/fettle-worker", "fettle/lib/libfettle.so", "fettle/fettle_pjrt.so",
+                     "fettle/share/fettle/model_peers.py",
                      f"fettle-{VERSION}.data/scripts/fettle", f"{info}/licenses/LICENSE", f"{info}/licenses/llvm-19-dev.txt"]:
             self.assertIn(name, names)
         self.assertTrue(any(re.fullmatch(r"fettle/_fettle\.[\w-]+\.so", name) for name in names))
         # A folder of the sources that the wheel forgets would be missed by whoever imports it.
         sources = {str(p.relative_to(ROOT / "python")) for p in (ROOT / "python/fettle").rglob("*.py")}
         self.assertEqual(sources - set(names), set())
+
+    def test_entry_points(self):
+        written = configparser.ConfigParser()
+        written.read_string(self.wheel.read(f"fettle-{VERSION}.dist-info/entry_points.txt").decode())
+        self.assertEqual({group: dict(written[group]) for group in written.sections()}, PROJECT["project"]["entry-points"])
+
+    def test_size(self):
+        """Indexes of packages take no more than 100 MB without being asked."""
+        self.assertLess(sum(entry.compress_size for entry in self.wheel.infolist()), 90e6)
 
     def test_every_library_has_its_licence(self):
         texts = " ".join(name for name in self.wheel.namelist() if "/licenses/" in name)

@@ -3,6 +3,7 @@
 usage: use_wheel.py MODEL.onnx MODEL.so     writes x.raw and y.raw beside the latter
 """
 
+import ctypes
 import pathlib
 import resource
 import subprocess
@@ -40,6 +41,22 @@ start = time.perf_counter()
 made = tuned.run(**{name: x})[output]
 print(f"one call of the tuned artefact: {1e3 * (time.perf_counter() - start):.1f} ms")
 numpy.testing.assert_allclose(made, want, rtol=1e-3, atol=1e-3)
+# What finds schedules by isl, and the plug-in that JAX would load.
+program = fettle.parse("""func product(A: f32[32, 32], B: f32[32, 32], C: f32[32, 32] output):
+  for i in 32:
+    for j in 32:
+      for k in 32:
+        block C(vi: spatial[32] = i, vj: spatial[32] = j, vk: reduce[32] = k):
+          reads A[vi, vk], B[vk, vj]
+          writes C[vi, vj]
+          init:
+            C[vi, vj] = 0.0
+          C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+""")
+a = numpy.arange(1024, dtype="float32").reshape(32, 32) % 5
+schedule = fettle.tune(program, space="polyhedral", trials=2).schedule()
+numpy.testing.assert_array_equal(fettle.build(schedule)(a, a), a @ a)
+ctypes.CDLL(str(pathlib.Path(fettle.__file__).parent / "fettle_pjrt.so")).GetPjrtApi
 folder = pathlib.Path(artefact).parent
 (folder / "x.raw").write_bytes(x.tobytes())
 (folder / "y.raw").write_bytes(made.tobytes())

@@ -54,8 +54,11 @@ def initialize():
 
     if "fettle" in xla_bridge._backend_factories:
         return
-    from . import lowerings
+    from . import callbacks, host_calls, linear_algebra, lowerings
 
+    path = library_path()
+    host_calls.connect(path)
     _join()
-    xla_bridge.register_plugin("fettle", priority=_PRIORITY, library_path=str(library_path()), options=_options)
-    lowerings.register_lowerings()  # of a platform that JAX knows by now
+    xla_bridge.register_plugin("fettle", priority=_PRIORITY, library_path=str(path), options=_options)
+    for module in (lowerings, linear_algebra, callbacks):  # of a platform that JAX knows by now
+        module.register_lowerings()

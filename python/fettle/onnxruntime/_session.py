@@ -152,7 +152,7 @@ class InferenceSession:
             raise made(NotImplemented, "models in ONNX Runtime's own format are not read; give the ONNX file")
 
     def _open_library(self, path):
-        self._forms = Forms(_source(path, None), threads=self._threads())
+        self._forms = Forms(_source(path, None), **self._how_it_runs())
         model = self._forms.open()
         name = os.path.basename(path).partition(".")[0]
         self._describe(_as_onnx_runtime_writes(_description_of_library(model, name)), model)
@@ -160,7 +160,7 @@ class InferenceSession:
     def _open_file(self, options, path):
         source = self._with_options(options)
         description = _as_onnx_runtime_writes(_fettle._describe_model(source))
-        self._forms = Forms(source, description, threads=self._threads())
+        self._forms = Forms(source, description, **self._how_it_runs())
         self._describe(description, self._forms.open_if_sizes_do())
 
     def _with_options(self, options):
@@ -180,10 +180,11 @@ class InferenceSession:
             files=options._files,
         )  # fmt: skip
 
-    def _threads(self):
+    def _how_it_runs(self):
         options = self._sess_options
         threads = options.intra_op_num_threads if options.use_per_session_threads else thread_pool_sizes[0]
-        return max(0, threads)
+        flushes = options._entries.find("session.set_denormal_as_zero", "0") == "1"
+        return {"threads": max(0, threads), "keep_denormals": not flushes}
 
     def _describe(self, description, model):
         self._description = description

@@ -359,12 +359,12 @@ def searchsorted(b, ordered, values, *, out_int32=False, right=False, side=None,
     """How many elements are less (not greater): all are compared."""
     del out_int32
     g = b.graph
-    if sorter is not None:
-        raise Unsupported("a sorter")
     extents = [*ordered.shape, *(values.shape if isinstance(values, Tensor) else ())]
     if not all(isinstance(e, int) for e in extents) or math.prod(extents) > _MOST_COMPARISONS:
         raise Unsupported("a search in many elements")
     (line, keys), dtype = b.promoted(ordered, values, kind=Kind.ALWAYS_BOOL)
+    if sorter is not None:
+        line = g.GatherElements(line, sorter.value, axis=-1)
     keys = g.Unsqueeze(keys, b.integers([b.out.dim()]))
     if ordered.rank > 1:
         line = g.Unsqueeze(line, b.integers([ordered.rank - 1]))

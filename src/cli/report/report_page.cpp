@@ -126,15 +126,29 @@ std::string filled(std::string_view text, const std::map<std::string_view, std::
   return made += text;
 }
 
+json compared_json(const Comparison& compared) {
+  return {{"before_s", compared.before_s},
+          {"after_s", compared.after_s},
+          {"only_before", compared.only_before},
+          {"only_after", compared.only_after},
+          {"tasks", json_list(compared.tasks, [](const ComparedTask& task) -> json {
+             return {{"hash", task.hash.hex()}, {"saved_s", task.saved_s}, {"share", task.share}};
+           })}};
+}
+
 }  // namespace
 
 json report_json(const ReportContent& content) {
   json made = {{"made_by", name_and_version()},
-               {"names", {content.name, content.against_name}},
+               {"names", {content.name, content.before_name}},
+               {"is_compiled", content.is_compiled},
                {"run", run_json(content.run)},
-               {"against", nullptr},
+               {"before", nullptr},
                {"limits", nullptr}};
-  if (content.against) made["against"] = run_json(*content.against);
+  if (content.before) {
+    made["before"] = run_json(*content.before);
+    made["compared"] = compared_json(compare(*content.before, content.run));
+  }
   if (content.peaks) made["limits"] = limits_json(*content.peaks, content.run.run.threads);
   return made;
 }

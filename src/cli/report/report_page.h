@@ -7,15 +7,16 @@
 #include <string>
 
 #include "base/result.h"
-#include "report/run_report.h"
+#include "report/comparison.h"
 
 namespace fettle::cli {
 
 struct ReportContent {
   RunReport run;
   std::optional<MachinePeaks> peaks;  // of the run's machine
-  std::optional<RunReport> against;   // another run, to compare with
-  std::string name = "this run", against_name = "the other";
+  std::optional<RunReport> before;    // another run, to compare with
+  std::string name = "this run", before_name = "the other";
+  bool is_compiled = false;  // both are of compiled models, whose kernels were timed
 };
 
 /// What the page is drawn from.

@@ -2,7 +2,8 @@
 // Draws the report from the JSON in #data. No library, nothing is fetched.
 (() => {
   const data = JSON.parse(document.getElementById('data').textContent);
-  const run = data.run, other = data.against, limits = data.limits;
+  const run = data.run, other = data.before, limits = data.limits;
+  const tuned = !data.is_compiled;  // else the tasks are kernels of compiled models: nothing was searched
 
   // --- small helpers ---------------------------------------------------------------------------------------------
 
@@ -176,7 +177,7 @@
       entries.push(h('li', {}, [h('i', {style: 'background:var(--s7);opacity:.45'}), `${count(run.tasks.length - most)} others · ${percent(rest)}`]));
     }
     return section('share', 'Where the time goes', 'Shares', [
-      h('p', {class: 'note'}, 'Each task’s share of the estimated latency.'),
+      h('p', {class: 'note'}, tuned ? 'Each task’s share of the estimated latency.' : `Each kernel’s share of the time of all, in ${data.names[0]}.`),
       frame('Shares of the estimated latency', width, height, parts), h('ul', {class: 'legend'}, entries)]);
   };
 
@@ -187,11 +188,12 @@
   const code = (title, content) => h('div', {}, [h('h3', {}, title), h('pre', {tabindex: '0', 'aria-label': title}, content)]);
   const detail = task => {
     const most = 12;
-    const facts = [`task ${task.hash.slice(0, 8)}`, `${count(task.weight)} call${task.weight === 1 ? '' : 's'} a run`,
-      task.flops > 0 ? (task.flops / 1e6).toPrecision(4) + ' Mflop a call' : 'no multiply-adds', (task.bytes / 1e3).toPrecision(4) + ' kB touched'];
+    const facts = [`${tuned ? 'task' : 'kernel'} ${task.hash.slice(0, 8)}`, `${count(task.weight)} call${task.weight === 1 ? '' : 's'} a run`];
+    if (tuned) facts.push(task.flops > 0 ? (task.flops / 1e6).toPrecision(4) + ' Mflop a call' : 'no multiply-adds', (task.bytes / 1e3).toPrecision(4) + ' kB touched');
     if (task.limit_s > 0) facts.push(`at least ${time(task.limit_s)} a call (${task.limit})`);
     const parts = [h('p', {class: 'note'}, facts.join(' · ')), ...nodes(task.calls.slice(0, most))];
     if (task.calls.length > most) parts.push(h('p', {class: 'note'}, `and ${count(task.calls.length - most)} more calls`));
+    if (!tuned) return parts;
     parts.push(h('div', {class: 'pair'}, [code('What is computed', task.workload),
       code('The best program found', task.program || 'nothing was measured')]));
     if (task.trace) parts.push(code('Its schedule, step by step', task.trace));
@@ -206,21 +208,22 @@
 
   const tasks = () => {
     const columns = [
-      {name: 'Task', left: true, key: t => t.label, cell: name},
+      {name: tuned ? 'Task' : 'Kernel', left: true, key: t => t.label, cell: name},
       {name: 'Share', key: share, cell: t => [percent(share(t)), h('span', {class: 'meter', 'aria-hidden': 'true'}, h('i', {style: `width:${(100 * share(t)).toFixed(1)}%`}))], title: 'of the estimated latency'},
       {name: 'Calls', key: t => t.weight, cell: t => count(t.weight), title: 'in one run of the model'},
-      {name: 'Untuned', key: t => t.default_s, cell: t => time(t.default_s), title: 'one call'},
-      {name: 'Best', key: t => t.best_s, cell: t => time(t.best_s), title: 'one call'},
+      ...(tuned ? [{name: 'Untuned', key: t => t.default_s, cell: t => time(t.default_s), title: 'one call'}] : []),
+      {name: tuned ? 'Best' : 'Time', key: t => t.best_s, cell: t => time(t.best_s), title: 'one call'},
+      ...(tuned ? [
       {name: 'Gain', key: t => t.best_s > 0 ? t.default_s / t.best_s : 0, cell: t => times(t.default_s / t.best_s)},
       {name: 'Trials', key: t => t.trials, cell: t => count(t.trials), title: 'measured in this run'},
-      {name: 'Failed', key: t => t.failed, cell: t => t.failed ? h('span', {class: 'bad'}, count(t.failed)) : '0'},
+      {name: 'Failed', key: t => t.failed, cell: t => t.failed ? h('span', {class: 'bad'}, count(t.failed)) : '0'}] : []),
     ];
     if (limits) columns.splice(6, 0, {name: 'Of limit', key: t => t.best_s > 0 ? t.limit_s / t.best_s : 0,
       cell: t => t.best_s > 0 && t.limit_s > 0 ? percent(t.limit_s / t.best_s, 0) : '–', title: 'the least time that the machine needs, over the best time'});
     if (run.tasks.some(t => t.in_model_s > 0)) columns.splice(5, 0, {name: 'In the model', key: t => t.in_model_s,
       cell: t => time(t.in_model_s), title: 'one call while the whole model runs'});
-    return section('tasks', 'Tasks', 'Tasks', [
-      h('p', {class: 'note'}, 'Equal pieces of work are one task. Press a name for the model’s nodes, the program before and after, and the schedule.'),
+    return section('tasks', tuned ? 'Tasks' : 'Kernels', tuned ? 'Tasks' : 'Kernels', [
+      h('p', {class: 'note'}, !tuned ? `Those of ${data.names[0]}. Press a name for the model’s nodes.` : 'Equal pieces of work are one task. Press a name for the model’s nodes, the program before and after, and the schedule.'),
       ...table('Tasks', columns, run.tasks, {detail, text: searchable, sorted: 1, id: rowOf})]);
   };
   const rowOf = task => 't-' + task.hash;
@@ -361,10 +364,12 @@
     if (!limits) return section('limits', 'Beside the machine’s limits', 'Limits', [
       h('p', {class: 'note'}, 'The peaks of the machine that ran this are not known: make the report there, or tune with --report.')]);
     const points = run.tasks.filter(t => t.flops > 0 && t.best_s > 0 && t.bytes > 0).map(t => [t.flops / t.bytes, t.flops / t.best_s, t]);
+    const known = new Map(other ? other.tasks.map(task => [task.hash, task]) : []);
+    const before = ([, , t]) => known.get(t.hash)?.best_s > 0 ? t.flops / known.get(t.hash).best_s : 0;
     const width = 1000, height = 400, left = 70, right = 20, top = 32, bottom = 46;
     const roofs = limits.copies.map(c => [c.level, c.bytes_per_second]);
     const xs = points.map(p => p[0]).concat(limits.flops / Math.max(...roofs.map(r => r[1])), limits.flops / Math.min(...roofs.map(r => r[1])));
-    const ys = points.map(p => p[1]).concat(limits.flops);
+    const ys = points.flatMap(p => [p[1], before(p)]).filter(v => v > 0).concat(limits.flops);
     const floor10 = v => Math.floor(Math.log10(v)), ceil10 = v => Math.ceil(Math.log10(v) + 0.05);
     const x0 = floor10(Math.min(...xs)), x1 = Math.max(ceil10(Math.max(...xs)), x0 + 1), y0 = floor10(Math.min(...ys)), y1 = Math.max(ceil10(Math.max(...ys)), y0 + 1);
     const x = v => left + (width - left - right) * (Math.log10(v) - x0) / (x1 - x0);
@@ -389,13 +394,22 @@
     const knee = Math.min(...roofs.map(r => limits.flops / r[1]));
     parts.push(s('line', {x1: x(Math.max(knee, 10 ** x0)), x2: width - right, y1: y(limits.flops), y2: y(limits.flops), stroke: 'var(--soft)', 'stroke-width': 1.4}));
     parts.push(text(width - right - 4, y(limits.flops) - 6, `fp32 ${(limits.flops / 1e9).toFixed(0)} Gflop/s`, {'text-anchor': 'end', class: 'ink'}));
-    for (const [a, b, task] of points)
+    for (const point of points) {
+      const [a, b, task] = point, was = before(point);
+      if (was > 0) {
+        parts.push(s('line', {x1: x(a).toFixed(1), x2: x(a).toFixed(1), y1: y(was).toFixed(1), y2: y(b).toFixed(1), stroke: 'var(--second)', 'stroke-width': 1}));
+        parts.push(s('rect', {class: 'before', x: (x(a) - 3).toFixed(1), y: (y(was) - 3).toFixed(1), width: 6, height: 6, fill: 'var(--second)'},
+          s('title', {}, `${task.label}, ${data.names[1]}: ${(was / 1e9).toFixed(1)} Gflop/s`)));
+      }
       parts.push(s('circle', {cx: x(a).toFixed(1), cy: y(b).toFixed(1), r: (3 + 12 * Math.sqrt(share(task))).toFixed(1), fill: 'var(--accent)', 'fill-opacity': 0.45, stroke: 'var(--accent)'},
         s('title', {}, `${task.label}: ${(b / 1e9).toFixed(1)} Gflop/s, ${percent(task.limit_s / task.best_s, 0)} of its limit, ${percent(share(task))} of the time`)));
+    }
     return section('limits', 'Beside the machine’s limits', 'Limits', [
       h('p', {class: 'note'}, `Each circle is a task with multiply-adds, as large as its share of the time; the lines are what ${limits.threads} thread${limits.threads === 1 ? '' : 's'} ` +
         'of this machine reached in short measurements. The limit counts the multiply-adds of contractions, and every tensor moved once; “of limit” in the table above is the same for all tasks.'),
-      frame(`Roofline with ${points.length} tasks`, width, height, parts)]);
+      frame(`Roofline with ${points.length} tasks`, width, height, parts),
+      ...(other ? [h('ul', {class: 'legend'}, [h('li', {}, [h('i', {style: 'background:var(--accent)'}), data.names[0]]),
+        h('li', {}, [h('i', {style: 'background:var(--second)'}), data.names[1]])])] : [])]);
   };
 
   const failures = () => {
@@ -414,52 +428,56 @@
         h('p', {class: 'note'}, `First in ${f.task}`), code('Message', f.message || '(none)'), code('Schedule', f.trace)]})]);
   };
 
+  const ofLimit = task => limits && task.best_s > 0 ? task.limit_s / task.best_s : 0;
   const comparison = () => {
-    const known = new Map(other.tasks.map(task => [task.hash, task]));
-    const rows = run.tasks.filter(task => known.has(task.hash)).map(a => {
-      const b = known.get(a.hash);
-      return {a, b, gain: a.best_s > 0 && b.best_s > 0 ? b.best_s / a.best_s : 0, saved: a.best_s > 0 && b.best_s > 0 ? a.weight * (b.best_s - a.best_s) : 0};
-    });
-    rows.sort((p, q) => Math.abs(q.saved) - Math.abs(p.saved));
+    const {compared} = data, known = new Map(other.tasks.map(task => [task.hash, task])), ours = new Map(run.tasks.map(task => [task.hash, task]));
+    const rows = compared.tasks.map(row => ({...row, a: ours.get(row.hash), b: known.get(row.hash)}));
+    const gain = r => r.a.best_s > 0 && r.b.best_s > 0 ? r.b.best_s / r.a.best_s : 0;
     const signed = v => h('span', {class: v > 0 ? 'good' : v < 0 ? 'bad' : null}, v === 0 ? '0' : (v > 0 ? '−' : '+') + time(Math.abs(v)));
     const columns = [
-      {name: 'Task', left: true, key: r => r.a.label, cell: r => name(r.a)},
-      {name: data.names[1], key: r => r.b.best_s, cell: r => time(r.b.best_s)},
-      {name: data.names[0], key: r => r.a.best_s, cell: r => time(r.a.best_s)},
-      {name: 'Faster', key: r => r.gain, cell: r => times(r.gain)},
-      {name: 'In the model', key: r => r.saved, cell: r => signed(r.saved), title: 'change of the estimated latency'},
-      {name: 'Trials', key: r => r.a.trials - r.b.trials, cell: r => `${count(r.b.trials)} → ${count(r.a.trials)}`},
+      {name: tuned ? 'Task' : 'Kernel', left: true, key: r => r.a.label, cell: r => tuned || r.a.calls[0]?.nodes.length ? name(r.a) : [r.a.label]},
+      {name: data.names[1], key: r => r.b.best_s, cell: r => time(r.b.best_s), title: 'one call, before'},
+      {name: data.names[0], key: r => r.a.best_s, cell: r => time(r.a.best_s), title: 'one call, after'},
+      {name: 'Faster', key: gain, cell: r => times(gain(r))},
+      {name: 'In the model', key: r => r.saved_s, cell: r => signed(r.saved_s), title: 'change of the latency'},
+      {name: 'Of the gain', key: r => r.share, cell: r => r.share ? percent(r.share) : '–', title: 'share of what all tasks save together'},
     ];
-    const missing = run.tasks.length - rows.length, gone = other.tasks.length - rows.length;
-    const notes = [`${data.names[1]}: ${time(other.estimated_s)}, ${data.names[0]}: ${time(run.estimated_s)}, ${times(other.estimated_s / run.estimated_s)} as fast.`];
-    if (missing || gone) notes.push(` ${count(missing)} tasks are in ${data.names[0]} alone, ${count(gone)} in ${data.names[1]} alone.`);
-    return section('compared', 'Two runs compared', 'Compared', [h('p', {class: 'note'}, notes.join('')),
-      ...table('Two runs compared', columns, rows, {text: r => searchable(r.a), detail: r => [h('div', {class: 'pair'}, [
-        code(`Schedule of ${data.names[1]}`, r.b.trace || 'nothing was measured'), code(`Schedule of ${data.names[0]}`, r.a.trace || 'nothing was measured')])]})]);
+    if (rows.some(r => ofLimit(r.a) > 0 && ofLimit(r.b) > 0)) columns.push({name: 'Of limit', key: r => ofLimit(r.a) - ofLimit(r.b),
+      cell: r => ofLimit(r.a) > 0 && ofLimit(r.b) > 0 ? `${percent(ofLimit(r.b), 0)} → ${percent(ofLimit(r.a), 0)}` : '–', title: 'the least time that the machine needs, over the time'});
+    if (tuned) columns.push({name: 'Trials', key: r => r.a.trials - r.b.trials, cell: r => `${count(r.b.trials)} → ${count(r.a.trials)}`});
+    const notes = [`${data.names[1]}: ${time(compared.before_s)}, ${data.names[0]}: ${time(compared.after_s)}, ${times(compared.before_s / compared.after_s)} as fast.`];
+    if (compared.only_after || compared.only_before)
+      notes.push(` ${count(compared.only_after)} ${tuned ? 'tasks' : 'kernels'} are in ${data.names[0]} alone, ${count(compared.only_before)} in ${data.names[1]} alone.`);
+    const options = {text: r => searchable(r.a)};
+    if (tuned) options.detail = r => [h('div', {class: 'pair'}, [
+      code(`Schedule of ${data.names[1]}`, r.b.trace || 'nothing was measured'), code(`Schedule of ${data.names[0]}`, r.a.trace || 'nothing was measured')])];
+    return section('compared', tuned ? 'Two runs compared' : 'Two compiled models compared', 'Compared', [h('p', {class: 'note'}, notes.join('')),
+      ...table('Comparison', columns, rows, options)]);
   };
 
   // --- the page ---------------------------------------------------------------------------------------------------
 
   const tile = (value, label, kind) => h('div', {class: 'tile'}, [h('b', {class: kind}, value), h('span', {}, label)]);
   const measured = run.tuned_ms > 0;
-  const before = measured ? run.untuned_ms / 1e3 : run.default_s, after = measured ? run.tuned_ms / 1e3 : run.estimated_s;
+  const before = data.is_compiled ? other.tuned_ms / 1e3 : measured ? run.untuned_ms / 1e3 : run.default_s, after = measured ? run.tuned_ms / 1e3 : run.estimated_s;
   const began = run.created_ms ? new Date(run.created_ms).toLocaleString() : '';
   document.getElementById('head').append(
-    h('p', {class: 'eyebrow'}, 'Fettle tuning report'), h('h1', {}, run.model),
-    h('p', {class: 'soft'}, [`${run.machine} · model on ${run.threads} thread${run.threads === 1 ? '' : 's'}`, began ? ` · begun ${began}` : '', run.stopped ? ' · interrupted' : run.created_ms && !run.seconds ? ' · did not end' : '']),
+    h('p', {class: 'eyebrow'}, tuned ? 'Fettle tuning report' : 'Compiled by Fettle'), h('h1', {}, run.model),
+    h('p', {class: 'soft'}, [`${run.machine} · model on ${run.threads} thread${run.threads === 1 ? '' : 's'}`, began ? ` · begun ${began}` : '', run.stopped ? ' · interrupted' : tuned && run.created_ms && !run.seconds ? ' · did not end' : '']),
     h('div', {class: 'tiles'}, [
-      tile(time(after), measured ? 'latency, tuned' : 'latency, estimated', null),
-      tile(time(before), measured ? 'latency, untuned' : 'untuned, estimated', null),
+      tile(time(after), !tuned ? `latency of ${data.names[0]}` : measured ? 'latency, tuned' : 'latency, estimated', null),
+      tile(time(before), !tuned ? `latency of ${data.names[1]}` : measured ? 'latency, untuned' : 'untuned, estimated', null),
       tile(times(before / after), run.kept_untuned ? 'the defaults are kept' : 'as fast', run.kept_untuned ? 'bad' : before / after > 1.005 ? 'good' : null),
-      tile(count(run.tasks.length), 'tasks', null),
+      tile(count(run.tasks.length), tuned ? 'tasks' : 'kernels', null),
+      ...(tuned ? [
       tile(count(run.trials), run.failed ? `candidates, ${count(run.failed)} failed` : 'candidates, none failed', null),
-      tile(span(run.seconds || run.points.at(-1)?.[0] || 0), 'spent', null)]));
+      tile(span(run.seconds || run.points.at(-1)?.[0] || 0), 'spent', null)] : [])]));
   const main = document.getElementById('main');
-  main.append(curve());
+  if (tuned) main.append(curve());
   if (other) main.append(comparison());
   main.append(shares());
   if (run.calls?.length) main.append(graph());
-  main.append(tasks(), roofline(), failures(), h('footer', {}, `Made by ${data.made_by}. This file is complete: it opens without a network.`));
+  main.append(tasks(), ...(tuned ? [roofline(), failures()] : []), h('footer', {}, `Made by ${data.made_by}. This file is complete: it opens without a network.`));
   document.getElementById('nav').append(h('div', {}, sections.map(([id, title]) => h('a', {href: '#' + id}, title))));
   document.documentElement.dataset.ready = 'yes';
 })();

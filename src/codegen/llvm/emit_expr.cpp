@@ -539,9 +539,12 @@ Value* FunctionEmitter::saturated(Value* a, DType to) {
   const auto constant = [&](double value) { return ConstantFP::get(floats, value); };
   // The greatest float that is in range.
   const double most = std::ldexp(1.0, digits) - std::ldexp(1.0, std::max(0, digits - exact));
-  Value* number = vb_.select(vb_.compare(CmpInst::FCMP_ORD, a, a), a, constant(0));
+  Value* number = a;
+  if (is_signed || digits > exact) number = vb_.select(vb_.compare(CmpInst::FCMP_ORD, a, a), a, constant(0));
   Value* least = constant(is_signed ? -std::ldexp(1.0, digits) : 0);
-  Value* clamped = vb_.select(vb_.compare(CmpInst::FCMP_OLT, number, least), least, number);
+  // Of unsigned numbers the least is what NaN becomes: one maximum does both.
+  Value* clamped = is_signed ? vb_.select(vb_.compare(CmpInst::FCMP_OLT, number, least), least, number)
+                             : vb_.select(vb_.compare(CmpInst::FCMP_OGT, number, least), number, least);
   clamped = vb_.select(vb_.compare(CmpInst::FCMP_OGT, clamped, constant(most)), constant(most), clamped);
   Value* result = vb_.cast(is_signed ? Instruction::FPToSI : Instruction::FPToUI, clamped, ints);
   if (digits <= exact) return result;

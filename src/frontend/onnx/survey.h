@@ -1,29 +1,16 @@
 #pragma once
-// What a model file says of itself, before anything is made of it; and the model without some of its nodes.
+// What an ONNX file says of itself, and the model without some of its nodes.
 
-#include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "frontend/model_survey.h"
 #include "frontend/onnx/import.h"
 #include "graph/graph.h"
 
 namespace fettle {
-
-struct ModelSurvey {
-  int64_t ir_version = 0;
-  std::string producer;                                              // "pytorch 2.1"
-  std::vector<std::pair<std::string, int64_t>> opsets;               // domain, version; ONNX's own is ""
-  std::map<std::string, int64_t> operators;                          // how many nodes of each, those in bodies too
-  std::map<std::string, std::vector<std::string>> missing;           // operators that are not supported: their nodes
-  std::vector<std::pair<std::string, std::string>> inputs, outputs;  // name, type as the file has it: "float[N, 3]"
-  int64_t parameters = 0, parameter_bytes = 0;     // elements of initializers and Constants, those in bodies too
-  std::map<std::string, int64_t> parameter_types;  // of which type so many elements are
-};
 
 /// A model file that can be imported again and again, each time with fewer nodes.
 class SurveyedModel {

@@ -6,6 +6,7 @@
 
 #include "frontend/stablehlo/elementwise.h"
 #include "graph/op_util.h"
+#include "graph/ops/padding.h"
 
 namespace fettle::stablehlo {
 namespace {
@@ -48,7 +49,8 @@ struct Count {
   size_t counter;  // which of the loop's values
   ValueId limit;   // made in the condition, another of the loop's values, or of around
 };
-std::optional<Count> count_of(const Op& loop) {
+std::optional<Count> count_of(OpImport& o) {
+  const Op& loop = o.op;
   const Region &condition = loop.regions[0], &body = loop.regions[1];
   const Op *test = last_op(condition), *end = last_op(body);
   if (!test || !end || test->operands.size() != 1) return {};
@@ -76,11 +78,19 @@ std::optional<Count> count_of(const Op& loop) {
   const ValueId own = body.blocks[0].arguments[counter];
   for (const size_t i : {0, 1}) {
     if (step->operands[i] != own) continue;
-    const Op* one = maker_of(body, step->operands[1 - i]);
+    const ValueId by = step->operands[1 - i];
+    const Op* one = maker_of(body, by);
     const Attribute* number =
         one && one->name == "stablehlo.constant" ? find_attribute(one->attributes, "value") : nullptr;
     const auto* elements = number ? number->get_if<DenseElements>() : nullptr;
     if (elements && elements->data.n_elems() == 1 && elements->data.int_at(0) == 1) return Count{counter, limit};
+    // JAX's programs come with the constant before the loop.
+    const auto& taken = body.blocks[0].arguments;
+    if (one || std::ranges::find(taken, by) != taken.end()) continue;
+    const auto outside = o.importer.value_of(by);
+    if (outside && outside->re && outside->re->is_constant() && outside->re->constant->n_elems() == 1 &&
+        outside->re->constant->int_at(0) == 1)
+      return Count{counter, limit};
   }
   return {};
 }
@@ -92,60 +102,129 @@ Result<Value*> condition_of(OpImport& o, const Region& region, const Tensors& ar
   return results[0].re;
 }
 
-// What iterations leave as they find it is read, and not carried.
+// Whether a body's result is what it was given, of which each iteration writes another row anew, until all are written.
+const RowUpdate* stacked_rows(OpImport& o, const Tensor& argument, const Tensors& results, size_t i) {
+  const Value* made = results[i].re;
+  const auto& updates = o.importer.scope().updates;
+  const auto found = updates.find(made);
+  if (found == updates.end() || results[i].im || found->second.before != argument.re) return nullptr;
+  const RowUpdate& update = found->second;
+  const Graph& body = o.importer.scope().graph;
+  const bool is_whole = argument.re->shape()[0] == Dim(update.at.iterations) && update.at.number == body.inputs()[0];
+  if (update.axis != 0 || !is_whole || body.use_count(made) > 0 || body.use_count(argument.re) > 1) return nullptr;
+  const auto is_made = [&](const Tensor& result) { return result.re == made; };
+  return std::ranges::count_if(results, is_made) == 1 ? &update : nullptr;
+}
+
+// What iterations leave as they find it is read, and not carried; the counter is the iteration's number. Rows that they
+// write one after the other are stacked.
 Result<Tensors> while_loop(OpImport& o) {
   if (o.op.regions.size() != 2) return o.mistaken(fmt::format("it has {} regions", o.op.regions.size()));
   const Region &condition = o.op.regions[0], &body = o.op.regions[1];
   const Op* end = last_op(body);
   if (!end || end->operands.size() != o.in.size() || body.blocks[0].arguments.size() != o.in.size())
     return o.mistaken("its body does not return what it takes");
-  std::vector<bool> stays;
-  for (size_t i = 0; i < o.in.size(); ++i) stays.push_back(end->operands[i] == body.blocks[0].arguments[i]);
 
   Scope* const around = &o.importer.scope();
+  const bool has_effects = o.importer.has_effects(condition) || o.importer.has_effects(body);
   FETTLE_TRY(Value * first, condition_of(o, condition, o.in));
-  Value* limit = nullptr;
-  const auto count = count_of(o.op);
+  Value *limit = nullptr, *begin = nullptr, *after = nullptr;  // of the counter
+  std::optional<int64_t> iterations;
+  const auto count = count_of(o);
   if (count) {
     FETTLE_TRY(const Tensor bound, o.importer.value_of(count->limit));
-    Value* begin = o.in[count->counter].re;
-    if (bound.re && bound.re->dtype() == begin->dtype())
+    begin = o.in[count->counter].re;
+    if (bound.re && bound.re->dtype() == begin->dtype()) {
       limit = o.g("Max", {o.g("Sub", {o.g.cast(bound.re, kI64), o.g.cast(begin, kI64)}), o.g.index(0)});
+      after = o.g("Max", {begin, bound.re});
+      if (begin->is_constant() && bound.re->is_constant())
+        iterations = bound.re->constant->int_at(0) - begin->constant->int_at(0);
+    }
   }
+  enum class Way : uint8_t { kCarried, kStays, kCounts, kStacked, kStackedBackwards };
+  std::vector<Way> ways;
+  for (size_t i = 0; i < o.in.size(); ++i)
+    ways.push_back(limit && i == count->counter                      ? Way::kCounts
+                   : end->operands[i] == body.blocks[0].arguments[i] ? Way::kStays
+                                                                     : Way::kCarried);
+  Value* effects_before = has_effects ? o.importer.effects() : nullptr;
   std::vector<Scope> bodies(1);
   Tensors carried;  // as they are before the first iteration
+  Values rows;      // that iterations stack
   FETTLE_TRY_VOID(o.importer.in_body(bodies[0], "body", [&]() -> Result<> {
     Graph& graph = bodies[0].graph;
-    graph.add_input("i", {kI64, {}});
+    Value* number = graph.add_input("i", {kI64, {}});
     Value* goes_on = graph.add_input("condition", {kBool, {}});
     Tensors arguments;
     for (size_t i = 0; i < o.in.size(); ++i) {
       Tensor& argument = arguments.emplace_back(o.in[i]);
-      if (stays[i]) {
+      if (ways[i] == Way::kStays) {
         for_each_part(argument, [&](Value*& part) { part = o.importer.reach(part, around); });
-        continue;
+      } else if (ways[i] == Way::kCounts) {
+        passes::Lowering g(graph, o.node);
+        Value* from = o.importer.reach(begin, around);
+        const bool is_zero = from->is_constant() && from->constant->int_at(0) == 0;
+        argument.re = g.cast(is_zero ? number : g("Add", {number, g.cast(from, kI64)}), begin->dtype());
+        FETTLE_TRY_VOID(g.status());
+        if (iterations) keep_progression(o.importer, argument.re, {number, *iterations, begin->constant->int_at(0), 1});
+      } else {
+        argument = as_inputs(o, graph, o.in[i]);
       }
-      carried.push_back(o.in[i]);
-      argument = as_inputs(o, graph, o.in[i]);
     }
+    if (has_effects) bodies[0].effects = graph.add_input("effects", *effects_before->type);
     FETTLE_TRY(const Tensors results, o.importer.import_region(body, arguments));
     if (!limit) {
       FETTLE_TRY(goes_on, condition_of(o, condition, results));
     }
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (ways[i] != Way::kCarried) continue;
+      const RowUpdate* update = limit ? stacked_rows(o, arguments[i], results, i) : nullptr;
+      if (!update) continue;
+      ways[i] = update->at.step > 0 ? Way::kStacked : Way::kStackedBackwards;
+      passes::Lowering g(graph, o.node);
+      const Shape& shape = update->row->shape();
+      rows.push_back(g.reshape(update->row, Shape(shape.begin() + 1, shape.end())));
+      FETTLE_TRY_VOID(g.status());
+      graph.erase(results[i].re->producer);
+      graph.remove_input(
+          static_cast<size_t>(std::ranges::find(graph.inputs(), arguments[i].re) - graph.inputs().begin()));
+    }
     graph.add_output("condition", goes_on);
-    for (size_t i = 0; i < results.size(); ++i)
-      if (!stays[i]) add_outputs(graph, {results[i]});
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (ways[i] != Way::kCarried) continue;
+      carried.push_back(o.in[i]);
+      add_outputs(graph, {results[i]});
+    }
+    if (has_effects) {
+      carried.push_back({.re = effects_before});
+      graph.add_output("effects", bodies[0].effects);
+    }
+    for (Value* row : rows) graph.add_output("row", row);
     return {};
   }));
   Values inputs{limit, limit ? nullptr : first};
-  const std::vector<TensorType> types = types_of(carried);
-  for (const Tensor& tensor : carried) for_each_part(tensor, [&](Value* part) { inputs.push_back(part); });
+  std::vector<TensorType> types = types_of(carried);
   Attrs attrs{{"carried", std::ssize(types)}, {"keeps_shapes", int64_t{1}}};
-  FETTLE_TRY(const Values made, o.add("Loop", std::move(inputs), std::move(attrs), types, bodies));
+  for (const Tensor& tensor : carried) for_each_part(tensor, [&](Value* part) { inputs.push_back(part); });
+  for (const Value* row : rows) {
+    Shape shape = row->shape();
+    shape.insert(shape.begin(), Dim(*iterations));
+    types.push_back({row->dtype(), std::move(shape)});
+  }
+  FETTLE_TRY(Values made, o.add("Loop", std::move(inputs), std::move(attrs), types, bodies));
+  const Values stacks(made.end() - std::ssize(rows), made.end());
+  made.resize(made.size() - rows.size());
+  if (has_effects) around->effects = made.back();
   const Tensors left = with_parts(carried, made);
   Tensors results;
-  size_t next = 0;
-  for (size_t i = 0; i < o.in.size(); ++i) results.push_back(stays[i] ? o.in[i] : left[next++]);
+  size_t next = 0, next_stack = 0;
+  for (size_t i = 0; i < o.in.size(); ++i) {
+    Tensor& result = results.emplace_back(o.in[i]);
+    if (ways[i] == Way::kCarried) result = left[next++];
+    if (ways[i] == Way::kCounts) result.re = after;
+    if (ways[i] == Way::kStacked) result.re = stacks[next_stack++];
+    if (ways[i] == Way::kStackedBackwards) result.re = ops::reversed(o.g, stacks[next_stack++], {0});
+  }
   return results;
 }
 
@@ -158,12 +237,16 @@ Result<Tensors> branch(OpImport& o, Value* index, size_t first, size_t last) {
   const size_t middle = first + (last - first) / 2;
   std::vector<Scope> bodies(2);
   const char* const names[] = {"then_branch", "else_branch"};
+  const bool has_effects = std::any_of(o.op.regions.begin() + static_cast<ptrdiff_t>(first),
+                                       o.op.regions.begin() + static_cast<ptrdiff_t>(last),
+                                       [&](const Region& region) { return o.importer.has_effects(region); });
   Tensors results[2];
   for (const size_t k : {0, 1})
     FETTLE_TRY_VOID(o.importer.in_body(bodies[k], names[k], [&]() -> Result<> {
       Value* inside =
           index && (k == 0 ? middle - first : last - middle) > 1 ? o.importer.reach(index, around) : nullptr;
       FETTLE_TRY(results[k], branch(o, inside, k == 0 ? first : middle, k == 0 ? middle : last));
+      if (has_effects) results[k].push_back({.re = o.importer.effects()});
       add_outputs(bodies[k].graph, results[k]);
       return {};
     }));
@@ -176,6 +259,10 @@ Result<Tensors> branch(OpImport& o, Value* index, size_t first, size_t last) {
   const std::vector<TensorType> types = types_of(results[0]);
   if (types != types_of(results[1])) return o.mistaken("its branches return tensors of different types");
   FETTLE_TRY(const Values made, o.add("If", {is_lower}, {}, types, bodies));
+  if (has_effects) {
+    around->effects = made.back();
+    results[0].pop_back();
+  }
   return with_parts(results[0], made);
 }
 Result<Tensors> if_branch(OpImport& o) {

@@ -59,6 +59,7 @@ constexpr OpEntry kCustomCalls[] = {
     {"stablehlo.all_to_all", alone},
     {"stablehlo.collective_broadcast", alone},
     {"stablehlo.collective_permute", collective_permute},
+    {"stablehlo.collective_reduce", alone},
     {"stablehlo.cross-replica-sum", alone},
     {"stablehlo.custom_call @LayoutConstraint", same},
     {"stablehlo.custom_call @SPMDFullToShardShape", same},

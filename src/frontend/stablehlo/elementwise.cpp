@@ -113,6 +113,7 @@ Result<Tensors> compare(OpImport& o) {
   }
   FETTLE_TRY(Value * a, o.real(0));
   FETTLE_TRY(Value * b, o.real(1));
+  if (const auto known = known_comparison(o)) return Tensors{{o.g.number(*known ? 1 : 0, kBool)}};
   a = widened(e, a);
   b = widened(e, b);
   if (o.text("compare_type") == "TOTALORDER" && a->dtype().is_float()) {
@@ -137,6 +138,8 @@ Result<Tensors> select(OpImport& o) {
   const Elements e(o);
   FETTLE_TRY(Value * condition, o.real(0));
   if (o.in.size() != 3 || !o.in[1].re || !o.in[2].re) return o.mistaken("it has not three operands");
+  if (condition->is_constant() && condition->rank() == 0)
+    return Tensors{o.in[condition->constant->int_at(0) != 0 ? 1 : 2]};
   Tensor result{e.choose(condition, o.in[1].re, o.in[2].re)};
   if (o.is_complex(1) && o.is_complex(2)) result.im = e.choose(condition, o.in[1].im, o.in[2].im);
   return Tensors{result};

@@ -1,8 +1,10 @@
 #include "frontend/stablehlo/import.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <unordered_set>
 
 #include "frontend/stablehlo/importer.h"
@@ -37,14 +39,25 @@ class Survey {
   void visit(const Function& function) {
     if (seen_.insert(&function).second) visit(function.body);
   }
-  const std::vector<std::string>& unknown() const { return unknown_; }
+  const std::vector<const Op*>& unknown() const { return unknown_; }
+  /// How many there are of each.
+  const std::map<std::string, int64_t>& operators() const { return operators_; }
+  const std::vector<const DenseElements*>& constants() const { return constants_; }
+  std::vector<Diagnostic> problems() const {
+    std::vector<Diagnostic> list;
+    for (const Op* op : unknown_) list.push_back(placed({ErrorCode::E603, "the operator is not known"}, *op));
+    return list;
+  }
 
  private:
   void visit(const Block& block) {
     for (const Op& op : block.ops) {
       if (is_return(op)) continue;
-      if (!find_entry(op) && names_.insert(label_of(op)).second)
-        unknown_.push_back(op.location.empty() ? label_of(op) : fmt::format("{} ({})", label_of(op), op.location));
+      const bool is_new = ++operators_[label_of(op)] == 1;
+      if (!find_entry(op) && is_new) unknown_.push_back(&op);
+      if (op.name == "stablehlo.constant")
+        if (const Attribute* value = find_attribute(op.attributes, "value"))
+          if (const auto* elements = value->get_if<DenseElements>()) constants_.push_back(elements);
       if (const std::string* name = called(op))
         if (const Function* function = module_.find(*name)) visit(*function);
       for (const Region& region : op.regions)
@@ -54,9 +67,29 @@ class Survey {
 
   const Module& module_;
   std::unordered_set<const Function*> seen_;
-  std::unordered_set<std::string> names_;
-  std::vector<std::string> unknown_;
+  std::map<std::string, int64_t> operators_;
+  std::vector<const Op*> unknown_;
+  std::vector<const DenseElements*> constants_;
 };
+
+/// The function that becomes the graph. E602
+Result<const Function*> main_of(const Module& module) {
+  const Function* main = module.find("main");
+  if (main) return main;
+  for (const Function& function : module.functions) {
+    if (!function.is_public) continue;
+    if (main) return fail(ErrorCode::E602, "it has several public functions, and none is called main");
+    main = &function;
+  }
+  if (!main) return fail(ErrorCode::E602, "it has no public function");
+  return main;
+}
+
+Survey survey_of_main(const Module& module) {
+  Survey survey(module);
+  if (const auto main = main_of(module)) survey.visit(**main);
+  return survey;
+}
 
 std::string name_of(const std::vector<Attributes>& attributes, size_t i, std::string_view key, const char* otherwise) {
   if (i < attributes.size())
@@ -120,6 +153,28 @@ Value* Importer::reach(Value* value, Scope* owner, Scope& in) {
   return in.captures[outside] = inside;
 }
 
+bool Importer::has_effects(const Region& region) {
+  return std::ranges::any_of(region.blocks, [&](const Block& block) { return has_effects(block); });
+}
+
+bool Importer::has_effects(const Block& block) {
+  return std::ranges::any_of(block.ops, [&](const Op& op) {
+    if (is_host_effect(op)) return true;
+    if (std::ranges::any_of(op.regions, [&](const Region& region) { return has_effects(region); })) return true;
+    const std::string* name = called(op);
+    const Function* function = name ? module_.find(*name) : nullptr;
+    if (!function) return false;
+    if (const auto [known, is_new] = with_effects_.try_emplace(function, false); !is_new) return known->second;
+    return with_effects_[function] = has_effects(function->body);
+  });
+}
+
+Value* Importer::effects(Scope& scope) {
+  if (scope.effects) return scope.effects;
+  if (!scope.around) return scope.effects = scope.graph.add_constant("effects", scalar(0, kU8));
+  return scope.effects = reach(effects(*scope.around), scope.around, scope);
+}
+
 Result<> Importer::in_body(Scope& body, std::string name, const std::function<Result<>()>& fill) {
   body.graph = Graph(std::move(name));
   body.around = scope_;
@@ -145,7 +200,12 @@ Result<Tensors> Importer::import_block(const Block& block, const Tensors& argume
   for (size_t i = 0; i < arguments.size(); ++i) frame_->values[block.arguments[i]] = {arguments[i], scope_->number};
   for (const Op& op : block.ops) {
     if (!is_return(op)) {
-      if (auto done = import_op(op); !done) return fail(placed(std::move(done.error()), op));
+      auto done = import_op(op);
+      if (done) continue;
+      if (done.error().code != ErrorCode::kNone) done.error() = placed(std::move(done.error()), op);
+      if (!problems_) return fail(std::move(done.error()));
+      note(std::move(done.error()));
+      for (const ValueId result : op.results) frame_->values[result] = {{}, scope_->number, true};
       continue;
     }
     Tensors results;
@@ -163,9 +223,27 @@ Result<Tensor> Importer::value_of(ValueId id) {
   while (owner && found != frame_->values.end() && owner->number != found->second.scope) owner = owner->around;
   if (!owner || found == frame_->values.end())
     return fail(ErrorCode::E605, "an operand is used before it is made, or beyond its region");
+  if (found->second.is_missing) return fail(ErrorCode::kNone);
   Tensor tensor = found->second.tensor;
   if (owner != scope_) for_each_part(tensor, [&](Value*& value) { value = reach(value, owner); });
   return tensor;
+}
+
+// A function that is called twice says the same twice.
+void Importer::note(Diagnostic problem) {
+  const auto is_same = [&](const Diagnostic& other) {
+    return other.code == problem.code && other.message == problem.message && other.where == problem.where;
+  };
+  if (problem.code != ErrorCode::kNone && std::ranges::none_of(*problems_, is_same))
+    problems_->push_back(std::move(problem));
+}
+
+std::vector<Diagnostic> Importer::problems() {
+  std::vector<Diagnostic> found;
+  if (Survey survey = survey_of_main(module_); !survey.unknown().empty()) return survey.problems();
+  problems_ = &found;
+  if (const auto graph = run(); !graph) note(graph.error());
+  return found;
 }
 
 Result<> Importer::import_op(const Op& op) {
@@ -192,6 +270,7 @@ Result<> Importer::import_op(const Op& op) {
                               op.result_types[i].to_string()));
     frame_->values[op.results[i]] = {made, scope_->number};
   }
+  if (results->size() == 1) follow_progressions(o, results->front());
   return {};
 }
 
@@ -263,19 +342,13 @@ Result<> Importer::add_output(const std::string& name, const Tensor& tensor) {
 }
 
 Result<Graph> Importer::run() {
-  const Function* main = module_.find("main");
-  if (!main) {
-    for (const Function& function : module_.functions) {
-      if (!function.is_public) continue;
-      if (main) return fail(ErrorCode::E602, "it has several public functions, and none is called main");
-      main = &function;
-    }
+  FETTLE_TRY(const Function* main, main_of(module_));
+  if (const Survey survey = survey_of_main(module_); !survey.unknown().empty()) {
+    std::vector<std::string> unknown;
+    for (const Op* op : survey.unknown())
+      unknown.push_back(op->location.empty() ? label_of(*op) : fmt::format("{} ({})", label_of(*op), op->location));
+    return fail(ErrorCode::E603, fmt::format("{}", fmt::join(unknown, ", ")), "operators");
   }
-  if (!main) return fail(ErrorCode::E602, "it has no public function");
-  Survey survey(module_);
-  survey.visit(*main);
-  if (!survey.unknown().empty())
-    return fail(ErrorCode::E603, fmt::format("{}", fmt::join(survey.unknown(), ", ")), "operators");
   FETTLE_TRY_VOID(check_limit(limits_, &Limits::inputs, std::ssize(main->body.arguments)));
   FETTLE_TRY_VOID(check_limit(limits_, &Limits::outputs, std::ssize(main->result_types)));
   Scope scope{.graph = Graph(module_.name.empty() ? "module" : module_.name)};
@@ -288,6 +361,7 @@ Result<Graph> Importer::run() {
   FETTLE_TRY(const Tensors results, call(main->name, arguments, {}));
   for (size_t i = 0; i < results.size(); ++i)
     FETTLE_TRY_VOID(add_output(name_of(main->result_attributes, i, "jax.result_info", "result"), results[i]));
+  if (scope.effects) FETTLE_TRY_VOID(add_output("effects", {.re = scope.effects}));
   scope.graph.sort();
   return std::move(scope.graph);
 }
@@ -296,6 +370,33 @@ Result<Graph> Importer::run() {
 
 Result<Graph> import_stablehlo(const stablehlo::Module& module, const Limits& limits) {
   return stablehlo::Importer(module, limits).run();
+}
+
+std::vector<Diagnostic> stablehlo_problems(const stablehlo::Module& module, const Limits& limits) {
+  return stablehlo::Importer(module, limits).problems();
+}
+
+ModelSurvey survey_stablehlo(const stablehlo::Module& module) {
+  ModelSurvey made;
+  made.format = module.version.empty() ? "StableHLO, text" : fmt::format("StableHLO {}, bytecode", module.version);
+  const stablehlo::Survey survey = stablehlo::survey_of_main(module);
+  made.operators = survey.operators();
+  for (const stablehlo::Op* op : survey.unknown()) made.missing[stablehlo::label_of(*op)].push_back(op->location);
+  for (const stablehlo::DenseElements* constant : survey.constants()) {
+    made.parameters += constant->data.n_elems();
+    made.parameter_bytes += constant->data.size_bytes;
+    made.parameter_types[constant->data.dtype.to_string()] += constant->data.n_elems();
+  }
+  const auto main = stablehlo::main_of(module);
+  if (!main) return made;
+  const stablehlo::Function& function = **main;
+  for (size_t i = 0; i < function.body.arguments.size(); ++i)
+    made.inputs.emplace_back(stablehlo::name_of(function.argument_attributes, i, "jax.arg_info", "arg"),
+                             function.body.argument_types[i].to_string());
+  for (size_t i = 0; i < function.result_types.size(); ++i)
+    made.outputs.emplace_back(stablehlo::name_of(function.result_attributes, i, "jax.result_info", "result"),
+                              function.result_types[i].to_string());
+  return made;
 }
 
 Result<ImportedModel> import_stablehlo_bytes(std::span<const std::byte> bytes, const std::string& label,

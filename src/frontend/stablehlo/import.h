@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "frontend/frontend.h"
@@ -17,6 +18,12 @@ namespace fettle {
 /// E602 no such function · E603 operators that are not supported, all of them listed · E605, E606 an operator is
 /// inconsistent · E608 a limit
 Result<Graph> import_stablehlo(const stablehlo::Module& module, const Limits& limits = {});
+
+/// Every reason why there is no graph, each with its place; none: there is one. What an operator takes of another that
+/// fails is not judged.
+std::vector<Diagnostic> stablehlo_problems(const stablehlo::Module& module, const Limits& limits = {});
+/// What the program that `main` reaches says of itself.
+ModelSurvey survey_stablehlo(const stablehlo::Module& module);
 
 /// Reads and imports bytes of text or bytecode. Errors: those of read_module and import_stablehlo.
 Result<ImportedModel> import_stablehlo_bytes(std::span<const std::byte> bytes, const std::string& label = "model",

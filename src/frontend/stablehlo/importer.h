@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontend/stablehlo/counters.h"
 #include "frontend/stablehlo/import.h"
 #include "graph/passes/lowering.h"
 
@@ -49,6 +50,9 @@ struct Scope {
   std::vector<Captured> captured = {};                     // the body's last inputs
   std::unordered_map<const Value*, Value*> captures = {};  // by what is outside; constants among them
   std::unordered_map<const Value*, Value*> narrow = {};    // of what was broadcast: what it was before
+  std::unordered_map<const Value*, Progression> progressions = {};
+  std::unordered_map<const Value*, RowUpdate> updates = {};  // by what was made
+  Value* effects = nullptr;  // what the last call with an effect left, which the next is given; null: there was none
 };
 
 /// A function that is being inlined.
@@ -57,7 +61,8 @@ struct Frame {
   Frame* caller = nullptr;
   struct Place {
     Tensor tensor;
-    int64_t scope;  // its number
+    int64_t scope;            // its number
+    bool is_missing = false;  // what makes it fails
   };
   std::unordered_map<ValueId, Place> values = {};
 };
@@ -78,6 +83,8 @@ std::span<const OpEntries* const> op_entries();
 const OpEntry* find_entry(const Op& op);
 /// The operator's results. What is quantized, and is not known to its function, is so behind it and not before it.
 Result<Tensors> import_with(OpImport& o, const OpEntry& entry);
+/// A call of the host program that is not for its results alone.
+bool is_host_effect(const Op& op);
 /// As find_entry knows it, for errors.
 std::string label_of(const Op& op);
 
@@ -86,6 +93,8 @@ class Importer {
  public:
   Importer(const Module& module, const Limits& limits) : module_(module), limits_(limits) {}
   Result<Graph> run();
+  /// Why there is no graph: as run() says, but of all operators that take nothing that depends on others that fail.
+  std::vector<Diagnostic> problems();
 
   Scope& scope() { return *scope_; }
   const Limits& limits() const { return limits_; }
@@ -100,12 +109,20 @@ class Importer {
   Result<> in_body(Scope& body, std::string name, const std::function<Result<>()>& fill);
   /// What the function that is being inlined calls so, in the current graph. E605 it is not made yet
   Result<Tensor> value_of(ValueId id);
+  /// Whether the region calls the host program for an effect. Such calls are made one after the other: each takes what
+  /// the one before it left, so loops carry it, branches return it, and the program's last output is the last of it.
+  bool has_effects(const Region& region);
+  /// In the current graph.
+  Value* effects() { return effects(*scope_); }
   /// The value in the current graph, captured from around where it lies there.
   Value* reach(Value* value, Scope* owner) { return reach(value, owner, *scope_); }
 
  private:
   Result<> import_op(const Op& op);
+  void note(Diagnostic problem);
   Value* reach(Value* value, Scope* owner, Scope& in);
+  Value* effects(Scope& scope);
+  bool has_effects(const Block& block);
   Result<Tensor> add_input(const Function& function, size_t i, const Type& type, const std::string& name);
   Result<> add_output(const std::string& name, const Tensor& tensor);
 
@@ -113,7 +130,9 @@ class Importer {
   const Limits& limits_;
   Scope* scope_ = nullptr;
   Frame* frame_ = nullptr;
+  std::vector<Diagnostic>* problems_ = nullptr;  // null: the first one ends the import
   int64_t n_ops_ = 0, n_scopes_ = 0;
+  std::unordered_map<const Function*, bool> with_effects_;  // those that were looked at
 };
 
 /// One operator, while its nodes are added. Errors of these nodes need not be looked at.

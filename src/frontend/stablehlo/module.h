@@ -157,7 +157,8 @@ struct Op {
   std::vector<Type> result_types;
   Attributes attributes;
   std::vector<Region> regions;
-  /// Where it stands: "line 12" of text, or what the file's own location says. For errors, and the graph's provenance.
+  /// Where it stands: "line 12, column 3" of text, or what the file's own location says. For errors, and the graph's
+  /// provenance.
   std::string location;
 };
 

@@ -113,7 +113,7 @@ Value* philox_bits(OpImport& o, const Elements& e, Words& state, const Shape& sh
   const Words key{low_word(e, state[0]), high_word(e, state[0])};
   const int64_t count = element_count(shape).value(), each = wide ? 2 : 4, places = (count + each - 1) / each;
   const bool has_high = state.size() > 2;
-  Value *low = state[1], *high = has_high ? state[2] : e.whole(0, low);
+  Value *low = state[1], *high = has_high ? state[2] : state[0];  // of the counter
   const auto advance = [&](Value* by) {
     Value* sum = e.add(low, by);
     Value* carry = e.cast(e.less(sum, low), kU64);

@@ -281,7 +281,7 @@ Op read_op(TextReader& r) {
   }
   r.in.skip_blanks();
   const size_t at = r.in.position();
-  const int line = r.in.line_of(at);
+  const std::string place = r.in.place_of(at);
   const bool is_generic = r.in.peek() == '"';
   op.name = is_generic ? r.in.string() : std::string(r.in.word());
   if (op.name.empty()) r.in.expected("an operator");
@@ -306,7 +306,7 @@ Op read_op(TextReader& r) {
     next += static_cast<size_t>(count);
   }
   op.location = read_location(r);
-  if (op.location.empty()) op.location = fmt::format("line {}", line);
+  if (op.location.empty()) op.location = place;
   r.op = outer;
   return op;
 }

@@ -363,7 +363,7 @@ void read_reduce(TextReader& r, Op& op) {
   op.operands.insert(op.operands.end(), inits.begin(), inits.end());
   std::string inner;
   r.in.skip_blanks();
-  const std::string location = fmt::format("line {}", r.in.line_of(r.in.position()));
+  const std::string location = r.in.place_of(r.in.position());
   if (r.in.consume("applies")) inner = r.in.peek() == '"' ? r.in.string() : std::string(r.in.word());
   r.in.expect("across");
   r.in.expect("dimensions");

@@ -79,12 +79,15 @@ int Scanner::line_of(size_t position) const {
   return counted_.line;
 }
 
+std::string Scanner::place_of(size_t position) const {
+  const size_t end = text_.substr(0, position).rfind('\n');
+  return fmt::format("line {}, column {}", line_of(position),
+                     position - (end == std::string_view::npos ? 0 : end + 1) + 1);
+}
+
 void Scanner::fail_at(size_t position, ErrorCode code, std::string message) {
   if (error_) return;
-  const std::string_view before = text_.substr(0, position);
-  const size_t start = before.rfind('\n');
-  const size_t column = position - (start == std::string_view::npos ? 0 : start + 1) + 1;
-  fail(Diagnostic(code, std::move(message), fmt::format("{}, line {}, column {}", label_, line_of(position), column)));
+  fail(Diagnostic(code, std::move(message), fmt::format("{}, {}", label_, place_of(position))));
 }
 
 void Scanner::expected(std::string_view what) {

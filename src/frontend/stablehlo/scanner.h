@@ -38,6 +38,8 @@ class Scanner {
   void seek(size_t position);
   std::string_view text() const { return text_; }
   int line_of(size_t position) const;
+  /// "line 12, column 3"
+  std::string place_of(size_t position) const;
 
   /// Past blanks and comments.
   void skip_blanks();

@@ -220,6 +220,27 @@ Value* index_list(OpImport& o, size_t first) {
 }
 
 // (operand, start…) {slice_sizes}: what would reach outside begins where it does not.
+// Whether a loop's integers are all places along an axis.
+bool is_among(const Progression& at, const Dim& extent) {
+  return extent.is_number() && at.min() >= 0 && at.max() < extent.value();
+}
+// In the form of rows that the planner knows: the number of the iteration, or a constant less that.
+Value* index_of(OpImport& o, const Progression& at) {
+  if (at.step < 0) return o.g("Sub", {o.g.index(at.first), at.number});
+  return at.first == 0 ? at.number : o.g("Add", {at.number, o.g.index(at.first)});
+}
+// Where an update replaces one row of x, of which an iteration tells.
+std::optional<RowUpdate> row_update(OpImport& o, const Value* x, Value* update) {
+  std::optional<RowUpdate> row;
+  for (size_t d = 0; d < x->shape().size(); ++d) {
+    if (x->shape()[d] == update->shape()[d]) continue;
+    const Progression* at = find_progression(o.importer, o.in[d + 2]);
+    if (row || !at || !is_among(*at, x->shape()[d]) || !(update->shape()[d] == Dim(1))) return {};
+    row = RowUpdate{x, update, static_cast<int64_t>(d), *at};
+  }
+  return row;
+}
+
 Result<Tensors> dynamic_slice(OpImport& o) {
   const Ints sizes = o.ints("slice_sizes");
   return of_parts(o, [&](Value* x) -> Result<Value*> {
@@ -247,6 +268,9 @@ Result<Tensors> dynamic_slice(OpImport& o) {
     }
     // One of many rows is what loops read.
     if (moved.size() == 1 && sizes[static_cast<size_t>(moved[0])] == 1) {
+      const auto d = static_cast<size_t>(moved[0]);
+      if (const Progression* at = find_progression(o.importer, o.in[d + 1]); at && is_among(*at, shape[d]))
+        return o.g.unsqueeze(o.g("Gather", {x, index_of(o, *at)}, {{{"axis", moved[0]}}}), {moved[0]});
       const Dim last = shape[static_cast<size_t>(moved[0])] - 1;
       Value* at = o.g("Max", {o.g("Min", {starts[0], o.g.size(last)}), o.g.index(0)});
       return o.g("Gather", {x, o.g.reshape(at, {1})}, {{{"axis", moved[0]}}});
@@ -280,6 +304,7 @@ Result<Tensors> dynamic_update_slice(OpImport& o) {
       Attrs attrs{{"window_dims", first_numbers(shape.size())}, {"index_map", first_numbers(shape.size())}};
       attrs.set("index_vector_dim", int64_t{0});
       made = o.g("ScatterWindows", {x, list, update}, std::move(attrs));
+      if (const auto row = row_update(o, x, update)) o.importer.scope().updates.insert_or_assign(made, *row);
     }
     (imaginary ? result.im : result.re) = made;
   }
@@ -376,6 +401,16 @@ Result<Tensors> get_tuple_element(OpImport& o) {
   return Tensors{o.in[0].parts[static_cast<size_t>(index)]};
 }
 
+// What indices say along one dim, as torch has it.
+Result<Tensors> torch_index_select(OpImport& o) {
+  if (o.integer("batch_dims") != 0) return o.refuse("batch_dims");
+  FETTLE_TRY(Value * index, o.real(1));
+  Tensor result = o.in[0];
+  const int64_t axis = o.integer("dim");
+  for_each_part(result, [&](Value*& part) { part = o.g("Gather", {part, index}, {{{"axis", axis}}}); });
+  return Tensors{result};
+}
+
 constexpr OpEntry kShapes[] = {
     {"chlo.dynamic_reshape", dynamic_reshape},
     {"shape.shape_of", shape_of},
@@ -401,6 +436,7 @@ constexpr OpEntry kShapes[] = {
     {"stablehlo.reverse", reverse},
     {"stablehlo.set_dimension_size", set_dimension_size},
     {"stablehlo.slice", slice},
+    {"stablehlo.torch_index_select", torch_index_select},
     {"stablehlo.transpose", transpose},
     {"stablehlo.tuple", tuple},
 };

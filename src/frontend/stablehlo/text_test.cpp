@@ -63,7 +63,7 @@ TEST(StableHloText, ReadsFunctionsRegionsAndValues) {
   ASSERT_EQ(loop.regions.size(), 2u);
   EXPECT_EQ(loop.regions[0].blocks[0].ops[0].operands[1], main->body.ops[0].results[0]);  // of the function around it
   EXPECT_EQ(main->body.ops[2].operands[0], loop.results[1]);
-  EXPECT_EQ(loop.location, "line 6");
+  EXPECT_EQ(loop.location, "line 6, column 12");
   EXPECT_EQ(loop.operand_types[1].to_string(), "tensor<4xf32>");
 }
 
@@ -163,7 +163,7 @@ TEST(StableHloText, AliasesLocationsAndResourcesMayStandLater) {
   EXPECT_EQ(constant.location, "add (model.py:7:3)");
   EXPECT_EQ(to_doubles(find_attribute(constant.attributes, "value")->get_if<DenseElements>()->data),
             (std::vector<double>{1, 2}));
-  EXPECT_EQ(module.functions[0].body.ops.at(1).location, "line 5");
+  EXPECT_EQ(module.functions[0].body.ops.at(1).location, "line 5, column 3");
 }
 
 TEST(StableHloText, ErrorsSayWhereAndWhatIsExpected) {

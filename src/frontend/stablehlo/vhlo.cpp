@@ -303,6 +303,18 @@ std::optional<std::string_view> vhlo_attributes(std::string_view op) {
   return std::nullopt;
 }
 
+std::set<std::string, std::less<>> vhlo_operators() {
+  std::set<std::string, std::less<>> names;
+  const auto add = [&](std::string_view versioned) { names.emplace(versioned.substr(0, versioned.rfind("_v"))); };
+  for (const VhloOp& op : kOps) add(op.name);
+  for (size_t at = 0; at < kPlain.size();) {
+    const size_t end = std::min(kPlain.find(' ', at), kPlain.size());
+    add(kPlain.substr(at, end - at));
+    at = end + 1;
+  }
+  return names;
+}
+
 Result<> from_vhlo(Op& op, bool in_function) {
   std::string_view versioned = op.name;
   versioned.remove_prefix(std::string_view("vhlo.").size());

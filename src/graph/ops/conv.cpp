@@ -1,5 +1,7 @@
 // Convolution and transposed convolution over any number of spatial dims, grouped, dilated, padded.
 
+#include <functional>
+
 #include <fmt/format.h>
 
 #include "graph/op_util.h"
@@ -32,7 +34,7 @@ Result<> check_operands(const Node& node) {
 }
 
 // The weights fit so many channels of the input, and the bias those of the output.
-Result<> check_channels(const Node& node, const Dim& in, const Dim& out) {
+Result<> check_channels(const Node& node, const Dim& in, const Dim& out, const Value* bias) {
   const int64_t group = node.attrs.get_int("group", 1);
   const Dim& channels = shape_of(node, 0)[1];
   if (!may_equal(channels, in) || !may_divide(group, in) || !may_divide(group, out))
@@ -41,9 +43,9 @@ Result<> check_channels(const Node& node, const Dim& in, const Dim& out) {
   note_equal(node, channels, in, "channels of input and weights");
   note_divides(node, group, in, "channels in groups");
   note_divides(node, group, out, "output channels in groups");
-  if (!has_input(node, 2)) return {};
+  if (!bias) return {};
   FETTLE_TRY_VOID(check_rank(node, 2, 1, 1));
-  FETTLE_TRY_VOID(common_dim(node, out, shape_of(node, 2)[0], "output channels and bias"));
+  FETTLE_TRY_VOID(common_dim(node, out, bias->shape()[0], "output channels and bias"));
   return {};
 }
 
@@ -56,7 +58,7 @@ Types conv_type(const Node& node) {
   FETTLE_TRY_VOID(check_operands(node));
   FETTLE_TRY(const Window window, window_of(node));
   const Shape &x = shape_of(node, 0), &w = shape_of(node, 1);
-  FETTLE_TRY_VOID(check_channels(node, w[1] * node.attrs.get_int("group", 1), w[0]));
+  FETTLE_TRY_VOID(check_channels(node, w[1] * node.attrs.get_int("group", 1), w[0], node.input(2)));
   return same_dtype(node, joined({x[0], w[0]}, window.output));
 }
 
@@ -78,16 +80,17 @@ std::vector<std::string> output_axis_names(size_t n_spatial) {
   return names;
 }
 
+// What is multiplied: a pixel's channel by the weight of an output channel.
+using Weigh = std::function<Expr(const Expr& x, const Indices& at_weight)>;
+
 //   y[n, oc, o…] = Σ_{ic, k…} pad(x)[n, g*C/G + ic, o*stride + k*dilation] * w[oc, ic, k…],   g = oc / (OC/G)
-Tensors conv(const Node& node, std::span<const te::Tensor> in) {
-  FETTLE_TRY(const Window window, window_of(node));
-  const te::Tensor x = padded(in[0], window, constant(0, in[0].dtype()), "conv_pad");
+te::Tensor convolution(const Node& node, const te::Tensor& padded, const Window& window, const Weigh& weigh) {
   const int64_t group = node.attrs.get_int("group", 1);
   const Dim in_per_group = shape_of(node, 1)[1], out_per_group = floordiv(shape_of(node, 1)[0], group);
   const bool one_each = in_per_group == Dim(1);
   std::vector<te::ReduceAxis> axes = kernel_axes(window);
   if (!one_each) axes.insert(axes.begin(), te::reduce_axis(size_expr(in_per_group), "ic"));
-  const te::Tensor sum = reduce_over(
+  return reduce_over(
       te::sum, size_exprs(output_shape(node)), axes,
       [&](const Indices& i, const Indices& reduced) {
         const Indices k(reduced.end() - static_cast<std::ptrdiff_t>(window.n_dims()), reduced.end());
@@ -96,10 +99,67 @@ Tensors conv(const Node& node, std::span<const te::Tensor> in) {
         Indices at{i[0], first + ic};
         for (size_t d = 0; d < k.size(); ++d)
           at.push_back(i[d + 2] * Expr(window.strides[d]) + k[d] * Expr(window.dilations[d]));
-        return x(std::move(at)) * in[1](joined({i[1], ic}, k));
+        return weigh(padded(std::move(at)), joined({i[1], ic}, k));
       },
       group > 1 && one_each ? "depthwise_conv" : "conv", output_axis_names(window.n_dims()));
+}
+
+Tensors conv(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const Window window, window_of(node));
+  const te::Tensor x = padded(in[0], window, constant(0, in[0].dtype()), "conv_pad");
+  const te::Tensor sum =
+      convolution(node, x, window, [&](const Expr& pixel, const Indices& at) { return pixel * in[1](at); });
   return one(with_bias(node, sum, in));
+}
+
+// --- ConvInteger: (x - x zero point) * (w - w zero point) of bytes, in i32. The zero point of x is one number; of w
+// one number, or one an output channel. Around the image lie zeros, or with `pad_value` bytes of this value, from which
+// no zero point is taken.
+
+bool is_one_number(const Shape& shape) {
+  return std::ranges::all_of(shape, [](const Dim& d) { return d == Dim(1); });
+}
+
+Types conv_integer_type(const Node& node) {
+  if (rank_of(node, 0) < 3 || rank_of(node, 0) != rank_of(node, 1))
+    return bad_types(
+        node, fmt::format("an input {} and weights {}", to_string(shape_of(node, 0)), to_string(shape_of(node, 1))));
+  if (node.attrs.get_int("group", 1) < 1) return bad_attribute(node, "group is less than one");
+  for (size_t i = 0; i < 2; ++i) {
+    const DType dtype = dtype_of(node, i);
+    if (dtype != kI8 && dtype != kU8) return bad_types(node, "an operand is of " + dtype.to_string());
+    if (has_input(node, i + 2) && dtype_of(node, i + 2) != dtype)
+      return bad_types(node, "a zero point is of another type than its operand");
+  }
+  if (has_input(node, 2) && !is_one_number(shape_of(node, 2)))
+    return bad_types(node, "the input's zero point is not one number");
+  const Shape &x = shape_of(node, 0), &w = shape_of(node, 1);
+  if (has_input(node, 3) && !is_one_number(shape_of(node, 3))) {
+    FETTLE_TRY_VOID(check_rank(node, 3, 1, 1));
+    FETTLE_TRY_VOID(common_dim(node, w[0], shape_of(node, 3)[0], "output channels and zero points"));
+  }
+  FETTLE_TRY(const Window window, window_of(node));
+  FETTLE_TRY_VOID(check_channels(node, w[1] * node.attrs.get_int("group", 1), w[0], nullptr));
+  return one_type(kI32, joined({x[0], w[0]}, window.output));
+}
+
+Tensors conv_integer(const Node& node, std::span<const te::Tensor> in) {
+  FETTLE_TRY(const Window window, window_of(node));
+  const auto pad_value = static_cast<double>(node.attrs.get_int("pad_value", 0));
+  te::Tensor x = in[0];
+  if (has_tensor(in, 2)) {
+    x = te::compute(
+        x.shape(),
+        [&](const std::vector<Var>& i) { return cast(kI32, in[0](to_indices(i))) - cast(kI32, scalar_of(in[2])); },
+        "less_zero");
+  }
+  x = padded(x, window, constant(pad_value, x.dtype()), "conv_pad");
+  return one(convolution(node, x, window, [&](const Expr& pixel, const Indices& at) {
+    Expr weight = cast(kI32, in[1](at));
+    if (has_tensor(in, 3))
+      weight = weight - cast(kI32, is_one_number(shape_of(node, 3)) ? scalar_of(in[3]) : in[3](at[0]));
+    return cast(kI32, pixel) * weight;
+  }));
 }
 
 // --- transposed: weights are [input channels, output channels / group, kernel…]
@@ -148,7 +208,7 @@ Types conv_transpose_type(const Node& node) {
   FETTLE_TRY(const Transposed t, read_transposed(node));
   const Shape &x = shape_of(node, 0), &w = shape_of(node, 1);
   const Dim out = w[1] * node.attrs.get_int("group", 1);
-  FETTLE_TRY_VOID(check_channels(node, w[0], out));
+  FETTLE_TRY_VOID(check_channels(node, w[0], out, node.input(2)));
   return same_dtype(node, joined({x[0], out}, t.output));
 }
 
@@ -269,6 +329,8 @@ constexpr WeightsRule transposed_weights{.channel_dim = 1, .output_dim = 1, .tak
 constexpr OpDef conv_defs[] = {
     define(kComplexOutFusable, "Conv", {2, 3}, conv_type, conv,
            {.image = ImageWork::kConvolution, .weights = &conv_weights}),
+    define(kComplexOutFusable, "ConvInteger", {2, 4}, conv_integer_type, conv_integer,
+           {.image = ImageWork::kConvolution}),
     define(kComplexOutFusable, "ConvTranspose", {2, 3}, conv_transpose_type, conv_transpose,
            {.image = ImageWork::kTransposedConvolution, .weights = &transposed_weights}),
 };

@@ -99,10 +99,15 @@ Tensors quantize(const Node& node, std::span<const te::Tensor> in) {
   const DType usual = scale_type.is_float() ? scale_type : from.is_float() ? from : kF32;
   FETTLE_TRY(const DType precision, attribute_type(node, "precision", usual));
   const DType work = computed_dtype(precision);
+  const auto& known = node.inputs[1]->constant;
+  const bool divides_by_one = known && known->n_elems() == 1 && !known->dtype.is_small_float() && known->at(0) == 1;
   return one(map_output(node, [&](const Indices& i) {
     const auto at_precision = [&](const Expr& e) { return cast(work, cast(precision, e)); };
-    const Expr scale = value_of(node, 1, parameter(node, 1, in[1], i, axis));
-    const Expr quotient = at_precision(at_precision(in[0](i)) / at_precision(scale));
+    Expr quotient = at_precision(in[0](i));
+    if (!divides_by_one) {
+      const Expr scale = value_of(node, 1, parameter(node, 1, in[1], i, axis));
+      quotient = at_precision(quotient / at_precision(scale));
+    }
     Expr zero;
     if (has_tensor(in, 2)) zero = cast(work, value_of(node, 2, parameter(node, 2, in[2], i, axis)));
     if (to.is_small_float()) {
@@ -110,6 +115,7 @@ Tensors quantize(const Node& node, std::span<const te::Tensor> in) {
       return small_float_code(to, moved, node.attrs.get_int("saturate", 1) != 0);
     }
     const Expr rounded = math("round", {quotient}), moved = zero ? rounded + zero : rounded;
+    if (program_dtype(to) == to) return cast(to, moved);  // which saturates
     const auto bound = [&](int64_t n) { return constant(static_cast<double>(n), work); };
     return cast(program_dtype(to), clamp(moved, bound(least_int(to)), bound(greatest_int(to))));
   }));
@@ -149,20 +155,6 @@ bool is_all_zero(const Value& value) {
   return value.is_constant() && std::ranges::all_of(to_doubles(*value.constant), [](double x) { return x == 0; });
 }
 
-// x - zero point, of i32; `axis` is that of the zero point's elements.
-Value* widened(Lowering& g, Value* x, Value* zero, int64_t axis) {
-  Value* whole = g.cast(x, kI32);
-  if (!zero || is_all_zero(*zero)) return whole;
-  zero = g.cast(zero, kI32);
-  const auto rank = static_cast<int64_t>(x->shape().size());
-  if (zero->rank() == 1 && !is_one_number(zero->shape()) && axis + 1 < rank) {
-    std::vector<int64_t> behind = first_numbers(static_cast<size_t>(rank - axis - 1));
-    for (int64_t& d : behind) ++d;
-    zero = g.unsqueeze(zero, behind);
-  }
-  return g("Sub", {whole, zero});
-}
-
 // saturate(round(sum * multiplier + zero point)), in double precision, as ONNX's reference has it.
 Value* requantized(Lowering& g, Value* sum, Value* multiplier, Value* zero, DType dtype) {
   Value* y = g("Mul", {g.cast(sum, kF64), g.cast(multiplier, kF64)});
@@ -177,30 +169,23 @@ Result<> check_int8(const Node& node, std::initializer_list<size_t> inputs) {
   return {};
 }
 
-Result<Value*> integer_convolution(Lowering& g, const Node& node, size_t x, size_t w, Value* x_zero, Value* w_zero,
-                                   Value* bias) {
-  FETTLE_TRY_VOID(check_int8(node, {x, w}));
-  FETTLE_TRY_VOID(check_rank(node, x, 3));
-  if (x_zero && !is_one_number(x_zero->shape())) return bad_types(node, "the input's zero point is not one number");
-  return g("Conv", {widened(g, node.inputs[x], x_zero, 0), widened(g, node.inputs[w], w_zero, 0), bias}, node.attrs);
-}
-
-// (x, w, x zero point, w zero point)
-Result<std::vector<Value*>> conv_integer(Lowering& g, const Node& node) {
-  FETTLE_TRY(Value * sum, integer_convolution(g, node, 0, 1, node.input(2), node.input(3), nullptr));
-  return std::vector{sum};
+// One number a channel, beside images of this rank.
+Value* by_channel(Lowering& g, Value* list, int rank) {
+  std::vector<int64_t> spatial = first_numbers(static_cast<size_t>(rank) - 2);
+  for (int64_t& d : spatial) ++d;
+  return g.unsqueeze(list, spatial);
 }
 
 // (x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias)
 Result<std::vector<Value*>> qlinear_conv(Lowering& g, const Node& node) {
-  FETTLE_TRY(Value * sum, integer_convolution(g, node, 0, 3, node.input(2), node.input(5), node.input(8)));
-  FETTLE_TRY_VOID(check_int8(node, {7}));
+  FETTLE_TRY_VOID(check_int8(node, {0, 3, 7}));
+  FETTLE_TRY_VOID(check_rank(node, 0, 3));
+  Value* sum = g("ConvInteger", {node.inputs[0], node.inputs[3], node.input(2), node.input(5)}, node.attrs);
+  if (node.input(8)) sum = g("Add", {sum, by_channel(g, node.inputs[8], rank_of(node, 0))});
   Value* scale = node.inputs[4];
   if (!is_one_number(scale->shape())) {
     FETTLE_TRY_VOID(check_rank(node, 4, 1, 1));
-    std::vector<int64_t> spatial = first_numbers(static_cast<size_t>(rank_of(node, 0)) - 2);
-    for (int64_t& d : spatial) ++d;
-    scale = g.unsqueeze(scale, spatial);
+    scale = by_channel(g, scale, rank_of(node, 0));
   }
   Value* multiplier = g("Div", {g("Mul", {node.inputs[1], scale}), node.inputs[6]});
   return std::vector{requantized(g, sum, multiplier, node.inputs[7], dtype_of(node, 7))};
@@ -228,7 +213,6 @@ constexpr OpDef quantize_defs[] = {
     define(kBroadcast, "QuantizeLinear", {2, 3}, quantize_type, quantize, {.work = kConverts}),
     define(kBroadcast, "DequantizeLinear", {2, 3}, dequantize_type, dequantize, {.work = kConverts}),
     passes::composite<dynamic_quantize>("DynamicQuantizeLinear", 1, 3),
-    passes::composite<conv_integer>("ConvInteger", {2, 4}),
     passes::composite<qlinear_conv>("QLinearConv", {8, 9}),
     passes::composite<qlinear_matmul>("QLinearMatMul", 8),
 };

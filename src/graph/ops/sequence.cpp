@@ -383,8 +383,13 @@ Values mapped(passes::NodeBuilder& nodes, const Node& node, const Graph& body, c
 }
 
 Result<Values> sequence_map(Lowering& g, const Node& node) {
-  const Graph& body = *node.bodies[0];
   const std::vector<int64_t> kinds = node.attrs.get_ints("kinds"), dtypes = node.attrs.get_ints("dtypes");
+  const size_t n_mapped = kinds.size() + static_cast<size_t>(std::ranges::count(kinds, 1));
+  if (node.bodies.size() != 1 || n_mapped > node.inputs.size() ||
+      node.bodies[0]->inputs().size() + n_mapped != node.inputs.size() + kinds.size() ||
+      node.bodies[0]->outputs().size() != dtypes.size())
+    return bad_attribute(node, "its graph takes or gives another number of values");
+  const Graph& body = *node.bodies[0];
   std::optional<Dim> length;
   size_t next = 0;
   for (const int64_t kind : kinds) {

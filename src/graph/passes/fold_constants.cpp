@@ -26,7 +26,7 @@ int64_t bytes_of(const std::vector<Value*>& values) {
 }  // namespace
 
 bool can_fold(const Node& node, int64_t max_bytes) {
-  if (!node.op->compute && !is_host(node)) return false;
+  if (is_host(node) ? node.op->host->only_runs : !node.op->compute) return false;
   int64_t in_bytes = 0, out_bytes = 0, largest = 0;
   for (const Value* input : node.inputs) {
     if (!input) continue;
@@ -46,6 +46,7 @@ bool can_fold(const Node& node, int64_t max_bytes) {
 }
 
 bool folds_at_once(const Node& node) {
+  if (node.op->name == "DequantizeLinear") return false;  // products read the bytes (lower_quantized)
   constexpr int64_t kSmallBytes = 4096;
   return can_fold(node, node.inputs.empty() ? 0 : kSmallBytes) && bytes_of(node.outputs) <= kSmallBytes;
 }

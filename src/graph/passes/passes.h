@@ -23,6 +23,12 @@ Result<> unify_sizes(Graph& graph, const PassContext& context);
 ///   Loop(…, x) {body: (i, c, s, x) → s + exp(x)}   →   Loop(…, exp(x)) {body: (i, c, s, e) → s + e}
 Result<> settle_bodies(Graph& graph, const PassContext& context);
 
+/// Products of what was dequantised become products of bytes, and these of u8 by i8 without zero points:
+///   matmul(dequantised(x), dequantised(w))   →   f32(matmulinteger(x, w)) * (x scale * w scale)
+///   Σ (x - zx)(w - zw)   →   Σ xw - zx·Σw - zw·Σx + k·zx·zw
+/// Bytes stay bytes where they are only moved. Sums are exact, where those of floats were rounded.
+Result<> lower_quantized(Graph& graph, const PassContext& context);
+
 /// Nodes whose inputs are all constant are computed, unless they make something much larger.
 Result<> fold_constants(Graph& graph, const PassContext& context);
 

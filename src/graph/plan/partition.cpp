@@ -34,6 +34,7 @@ class Partitioner {
   std::vector<Group> run(const std::vector<const Node*>& fused) {
     std::vector<Group> groups = grow_all();
     for (const Node* node : fused) fuse(groups, *node);
+    take_in_bytes(groups);
     for (Group& group : groups) find_boundary(group);
     absorb_index_maps(groups);
     std::stable_sort(groups.begin(), groups.end(), [&](const Group& a, const Group& b) {
@@ -60,10 +61,41 @@ class Partitioner {
   std::vector<Group> grow_all() {
     std::vector<Group> groups;
     for (Node* node : graph_.nodes()) {
-      if (node->erased || taken_.contains(node)) continue;
+      if (node->erased || taken_.contains(node) || widens_for_one(*node)) continue;
       groups.push_back(grow(node));
     }
     return groups;
+  }
+
+  /// Whether a node makes numbers of bytes for elementwise work that alone reads them, and had better read the bytes.
+  bool widens_for_one(const Node& node) const {
+    if (node.op->work != ElementWork::kConverts || node.inputs.size() < 2 || !node.input(0) || node.outputs.size() != 1)
+      return false;
+    const Value &from = *node.input(0), &to = *node.output();
+    if (!from.dtype().is_int() || from.dtype().bits != 8 || to.dtype().bits <= 8) return false;
+    if (to.users.size() != 1 || outputs_.contains(&to)) return false;
+    const Node& user = *to.users.front();
+    const FusionKind kind = fusion_kind(user);
+    return (kind == FusionKind::kElementwise || kind == FusionKind::kBroadcast) && user.outputs.size() == 1 &&
+           !may_be_view(user) && !is_host(user) && user.output()->shape() == to.shape();
+  }
+
+  /// Nodes of which widens_for_one() holds join whoever reads them.
+  ///   conv | dequantize | add   →   conv_dequantize_add, which reads bytes
+  void take_in_bytes(std::vector<Group>& groups) {
+    const auto has = [](const Group& group, const Node* node) {
+      return std::ranges::find(group.nodes, node) != group.nodes.end();
+    };
+    for (size_t i = graph_.nodes().size(); i-- > 0;) {  // what reads comes first
+      Node* node = graph_.nodes()[i];
+      if (node->erased || taken_.contains(node) || !widens_for_one(*node)) continue;
+      const Node* user = node->output()->users.front();
+      const auto group = std::ranges::find_if(groups, [&](const Group& g) { return has(g, user); });
+      FETTLE_CHECK(group != groups.end());
+      group->nodes.insert(std::ranges::find(group->nodes, user), node);
+      group->notes.insert(group->notes.begin(), {node, true, "only this group reads what it makes of bytes"});
+      taken_.insert(node);
+    }
   }
 
   /// The group whose only result this is, if one node alone reads it; or null.

@@ -36,6 +36,23 @@ TEST(Partition, EpiloguesJoinTheirAnchor) {
   EXPECT_EQ(groups[1].inputs.size(), 2u);  // what is convolved and added, and the weights
 }
 
+// What dequantises for one elementwise node reads bytes in the kernel of that node; a product reads floats.
+TEST(Partition, DequantisingJoinsItsReader) {
+  GraphMaker m;
+  const auto steps = [&](const char* name, Shape shape) {
+    Value* bytes = m.graph.add_input(name, {kU8, std::move(shape)});
+    Value* scale = m.graph.add_constant("scale", scalar(0.25));
+    return m.node("DequantizeLinear", {bytes, scale});
+  };
+  Value* residual = steps("residual", {1, 16, 6, 6});
+  m.graph.add_output("y", m.node("Add", {m.conv(steps("x", {1, 8, 6, 6}), 16, 1), residual}));
+  m.graph.sort();
+  const std::vector<Group> groups = partition(m.graph);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].name(), "DequantizeLinear");
+  EXPECT_EQ(groups[1].name(), "Conv_DequantizeLinear_Add");
+}
+
 TEST(Partition, ValuesUsedTwiceEndAGroup) {
   GraphMaker m;
   Value* x = m.input("x", {1, 8, 6, 6});

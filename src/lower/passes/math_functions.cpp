@@ -1,6 +1,7 @@
 #include "lower/passes/math_functions.h"
 
 #include <bit>
+#include <cmath>
 #include <initializer_list>
 #include <span>
 
@@ -29,6 +30,7 @@ constexpr Width kWidth64 = {64, 52, 1023, 6755399441055744.0, 0.6931471805599453
                             2.2250738585072014e-308, 0x3fe6a09e667f3bcd, 0x7ff0000000000000, 0x7ff8000000000000};
 constexpr double kExp32[] = {0.4999999403953552, 0.1666652262210846, 0.04166829213500023, 0.008368533104658127,
                              0.0013818306615576148};  // (e^r - 1 - r) / r², |r| <= ln2 / 2
+constexpr double kExpSixteenth32[] = {0.5000161965, 0.1666666667};  // (e^r - 1 - r) / r², |r| <= ln2 / 32
 constexpr double kExpm32[] = {0.5, 0.1666666567325592, 0.04166649281978607, 0.008333547040820122, 0.0013932313304394484,
                               0.00019760946452151984};  // the same, relative to e^r - 1
 constexpr double kLog32[] = {0.3333333134651184,  -0.2500081956386566,  0.2000124156475067,   -0.166234090924263,
@@ -78,7 +80,8 @@ class Kit {
         int_((type.bits == 64 ? kI64 : kI32).with_lanes(type.lanes)),
         w_(type.bits == 64 ? kWidth64 : kWidth32),
         bind_(bind),
-        scales_(scales && type.bits == 32 && (type.lanes == 4 || type.lanes == 8 || type.lanes == 16)) {}
+        scales_(scales && type.bits == 32 && (type.lanes == 4 || type.lanes == 8 || type.lanes == 16)),
+        scalar_of_vectors_(scales && type.bits == 32 && type.lanes == 1) {}
 
   const Width& width() const { return w_; }
   bool wide() const { return type_.bits == 64; }
@@ -126,6 +129,18 @@ class Kit {
     return fma(every_other(1), x, even);
   }
 
+  /// x = n*ln2 + r, where x*log2(e) + magic rounds to a multiple n, plus magic.
+  struct Multiple {
+    Expr shifted;  // n + magic
+    Expr n, r;
+  };
+  Multiple reduce_to_multiple(const Expr& x, double magic) const {
+    Expr shifted = fma(x, value(1.4426950408889634), value(magic));
+    Expr n = bind_(shifted - value(magic));
+    Expr r = fma(n, value(-w_.ln2_high), x);
+    return {shifted, n, fma(n, value(-w_.ln2_low), r)};
+  }
+
   /// x = n*ln2 + r, |r| <= ln2/2.
   struct Reduced {
     Expr n;  // integer
@@ -133,10 +148,7 @@ class Kit {
     Expr as_real;  // n
   };
   Reduced reduce(const Expr& x) const {
-    Expr shifted = fma(x, value(1.4426950408889634), value(w_.round_magic));
-    Expr n = bind_(shifted - value(w_.round_magic));
-    Expr r = fma(n, value(-w_.ln2_high), x);
-    r = fma(n, value(-w_.ln2_low), r);
+    const auto [shifted, n, r] = reduce_to_multiple(x, w_.round_magic);
     const int64_t magic_bits = wide() ? std::bit_cast<int64_t>(w_.round_magic)
                                       : int64_t{std::bit_cast<int32_t>(static_cast<float>(w_.round_magic))};
     return {scales_ ? n : bind_(bits(shifted) - number(magic_bits)), r, n};
@@ -156,9 +168,43 @@ class Kit {
     Expr q = wide() ? polynomial(kExp64, r) : polynomial(kExp32, r);
     return bind_(fma(q, bind_(r * r), r) + value(1));
   }
+  /// Of sixteen powers of two, 2^(i/16), each lane's by the lowest four bits of `which`.
+  Expr power_in_sixteenths(const Expr& which) const {
+    const auto powers = [&](int first, int n) {
+      std::vector<Expr> entries;
+      for (int i = first; i < first + n; ++i) entries.push_back(constant(std::exp2(i / 16.0), type_.element()));
+      return bind_(shuffle(std::move(entries), first_lanes(n, n)));
+    };
+    if (type_.lanes == 16) return bind_(call("llvm.x86.avx512.permvar.sf.512", {powers(0, 16), which}, type_));
+    const Expr wide = type_.lanes == 8 ? which : bind_(shuffle({which}, first_lanes(8, type_.lanes)));
+    const Expr found = bind_(
+        call("llvm.x86.avx512.vpermi2var.ps.256", {powers(0, 8), wide, powers(8, 8)}, type_.element().with_lanes(8)));
+    return type_.lanes == 8 ? found : bind_(shuffle({found}, first_lanes(type_.lanes, type_.lanes)));
+  }
+  /// 0, 1, … of n, from 0 again after `period`.
+  static std::vector<int> first_lanes(int n, int period) {
+    std::vector<int> lanes;
+    for (int i = 0; i < n; ++i) lanes.push_back(i % period);
+    return lanes;
+  }
+
+  /// e^x = 2^floor(n) * 2^(n - floor(n)) * e^r, for multiples n of 1/16. The fraction's power comes out of a table, by
+  /// the lowest bits of n + magic. So r is short, and a polynomial of degree 3 suffices.
+  /// (Tang: Table-driven implementation of the exponential function in IEEE floating-point arithmetic, 1989.)
+  Expr exp_by_table(const Expr& x) const {
+    const auto [shifted, n, r] = reduce_to_multiple(x, w_.round_magic / 16);
+    const Expr power = power_in_sixteenths(bits(shifted));
+    const Expr small = fma(polynomial(kExpSixteenth32, r), bind_(r * r), r);
+    return scaled(fma(power, small, power), n);  // which rounds n down
+  }
   Expr exp(const Expr& x) const {
-    const auto [n, r, real_n] = reduce(at_most(at_least(x, w_.exp_least), w_.exp_greatest));
-    if (scales_) return scaled(exp_small(r), real_n);
+    if (scalar_of_vectors_) {
+      const Kit four(type_.with_lanes(4), bind_, true);
+      return bind_(shuffle({four.exp(bind_(broadcast(x, 4)))}, {0}));
+    }
+    const Expr inside = at_most(at_least(x, w_.exp_least), w_.exp_greatest);
+    if (scales_) return exp_by_table(inside);
+    const auto [n, r, real_n] = reduce(inside);
     // In two steps, since 2^n itself may be too large or too small.
     Expr half = shift_right(n, 1);
     Expr other = bind_(n - half);
@@ -284,6 +330,7 @@ class Kit {
   const Width& w_;
   const BindValue& bind_;
   bool scales_;
+  bool scalar_of_vectors_;  // one number, on a machine that scales vectors
 };
 
 /// The value of a constant, also when broadcast.

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "base/checks.h"
 #include "ir/rewrite.h"
-
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/nest.h"
 #include "schedule/edit/scanning.h"

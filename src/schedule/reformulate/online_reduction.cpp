@@ -21,9 +21,9 @@
 //   for i: for k: P[i, k] = E[i, k] / S[i]               (or the quotient itself)
 //   for i: for d: for k: O[i, d] += P[i, k] * v(i, d, k)
 //     →  for i, b, k:  M_block[b, i] max= x(i, b*n + k)
-//        for b, i:     M_scale[b, i] = exp(M_run[i] - max(M_run[i], M_block[b, i]))    (b a scan; M_run begins as
-//        -inf)
-//                      M_runs[b, i] = M_run[i] = max(M_run[i], M_block[b, i])
+//        for b, i:     M_runs[b, i] = max(M_run[i], M_block[b, i]), but 0 where that is -inf
+//                      M_scale[b, i] = exp(M_run[i] - M_runs[b, i])                    (b a scan; M_run begins as -inf)
+//                      M_run[i] = max(M_run[i], M_block[b, i])
 //        for b, i, k:  E_block[b, i, k] = exp(x(i, b*n + k) - M_runs[b, i])
 //        for b, i, k:  S_block[b, i] += E_block[b, i, k]
 //        for b, i:     S_run[i] = S_run[i] * M_scale[b, i] + S_block[b, i]              (a scan; the first begins at 0)

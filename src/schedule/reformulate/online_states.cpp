@@ -311,7 +311,7 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
   const Expr before = select(eq(step.var, 0), infinite(), load(state_m, indices({}, rows)));
   const Expr after = maximum(before, load(highest, here));
   make.add(of_max + "_run", concatenated({step}, rows), nullptr,
-           seq({store(factors, here, math("exp", {before - shift(after)})), store(runs, here, after),
+           seq({store(factors, here, math("exp", {before - shift(after)})), store(runs, here, shift(after)),
                 store(state_m, indices({}, rows), after)}));
 
   rows = make.rows(values);
@@ -320,12 +320,11 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
   make.bind_key(values, step, within);
   const std::string of_power = w.e.stored ? w.e.stored->name : of_sum + "_exp";
   const Buffer powers = make.buffer(of_power + "_block", make.blocks(), rows, Expr(block_size));
-  make.add(
-      of_power + "_block", concatenated(concatenated({step}, rows), {within}), nullptr,
-      store(powers, indices(step.var, rows, within.var),
-            make.guarded(
-                step, within,
-                math("exp", {substitute(w.e.m.term, values) - shift(load(runs, indices(Expr(step.var), rows)))}), 0)));
+  make.add(of_power + "_block", concatenated(concatenated({step}, rows), {within}), nullptr,
+           store(powers, indices(step.var, rows, within.var),
+                 make.guarded(step, within,
+                              math("exp", {substitute(w.e.m.term, values) - load(runs, indices(Expr(step.var), rows))}),
+                              0)));
 
   // For the sum, then for the product: what a block of keys adds, and the state.
   Buffer states[2];

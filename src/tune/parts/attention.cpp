@@ -181,15 +181,14 @@ std::vector<AttentionTile> attention_tiles(const AttentionParts& parts, const Ta
   std::vector<AttentionTile> tiles;
   for (const int64_t keys : blocks)
     for (int64_t vectors = 1; vectors <= preferences::kMostQueryVectors; ++vectors) {
-      // Sums, the vectors of a step, and what they are multiplied by.
-      const int64_t most = (target.vector_registers - vectors - 1) / vectors;
-      if (most < 1 || (vectors > 1 && (vectors - 1) * lanes >= parts.queries)) continue;
-      const auto rows_of = [&](int64_t n) {
-        int64_t rows = std::min(most, n);
-        while (n % rows != 0) --rows;
+      // Sums, the vectors of a step, and what they are multiplied by; beside scores, their maxima.
+      const auto rows_of = [&](int64_t n, int64_t maxima) {
+        int64_t rows = std::min((target.vector_registers - maxima - vectors - 1) / vectors, n);
+        while (rows > 0 && n % rows != 0) --rows;
         return rows;
       };
-      AttentionTile tile{keys, vectors, rows_of(keys), rows_of(parts.value_width)};
+      AttentionTile tile{keys, vectors, rows_of(keys, vectors), rows_of(parts.value_width, 0)};
+      if (tile.key_rows < 1 || (vectors > 1 && (vectors - 1) * lanes >= parts.queries)) continue;
       // Cycles of a step of a tile by what bounds it: two multiply-adds and two loads a cycle, or waiting for sums.
       const auto step = [&](int64_t rows) {
         const double sums = static_cast<double>(rows * vectors);
@@ -197,6 +196,10 @@ std::vector<AttentionTile> attention_tiles(const AttentionParts& parts, const Ta
       };
       tile.cost = static_cast<double>(parts.width) * step(tile.key_rows) +
                   static_cast<double>(parts.value_width) * step(tile.value_rows);
+      // Of each tile: its loop begins and ends, and its sums are stored.
+      const auto begun = [&](int64_t rows) { return preferences::kTileCycles / static_cast<double>(rows * vectors); };
+      tile.cost += begun(tile.key_rows) +
+                   begun(tile.value_rows) * static_cast<double>(parts.value_width) / static_cast<double>(keys);
       tile.cost += preferences::kScoreCycles;
       tile.cost += preferences::kScaleCycles * static_cast<double>(parts.value_width + 4) / static_cast<double>(keys);
       const int64_t whole = (parts.queries + vectors * lanes - 1) / (vectors * lanes) * vectors * lanes;
@@ -410,7 +413,7 @@ Result<Loops> OnePass::build() {
       sum_in_tile(block_out, p.back(), tile.value_rows > 1 ? p[p.size() - 2] : LoopRef(), p[1 + parts.query_row]));
   FETTLE_TRY_VOID(registers(block_out));
 
-  // Running maximum, exponentials, their sum: all under the same block of keys.
+  // Running maximum, exponentials and their sum, key by key: all under the same block of keys.
   FETTLE_TRY(const Nest of_max, by_steps(run_max));
   FETTLE_TRY_VOID(in_lanes(of_max.queries));
   FETTLE_TRY(const Nest of_powers, by_steps(powers));
@@ -421,13 +424,16 @@ Result<Loops> OnePass::build() {
   FETTLE_TRY_VOID(registers(block_sum));
   FETTLE_TRY(const Nest of_sum, by_steps(run_sum));
   FETTLE_TRY_VOID(in_lanes(of_sum.queries));
-  FETTLE_TRY(const LoopRef step,
-             merge(s, {.loops = {of_max.step, of_powers.step, of_part.step, of_sum.step, of_out.step}}));
-  FETTLE_TRY_VOID(begin_sums(s, block_sum, of_part.rest[0]));
+  FETTLE_TRY(const LoopRef each_key, merge(s, {.loops = {of_powers.rest[0], of_part.rest[0]}}));
+  FETTLE_TRY(const LoopRef step, merge(s, {.loops = {of_max.step, of_powers.step, of_sum.step, of_out.step}}));
+  FETTLE_TRY_VOID(begin_sums(s, block_sum, each_key));
 
   FETTLE_TRY_VOID(compute_at(s, {.block = block_max, .loop = step, .preserve_unit_loops = false}));
   FETTLE_TRY(const Loops h, by_iterator(block_max));  // rows… step key
-  FETTLE_TRY_VOID(sum_in_tile(block_max, h.back(), LoopRef(), h[parts.query_row]));
+  FETTLE_TRY(const Loops scored_keys, split(s, {.loop = h.back(), .factors = {kInfer, tile.key_rows}}));
+  FETTLE_TRY_VOID(reorder(s, {.loops = {scored_keys[0], scored_keys[1], h[parts.query_row]}}));
+  FETTLE_TRY_VOID(unroll(s, {.loop = scored_keys[1]}));
+  FETTLE_TRY_VOID(in_lanes(h[parts.query_row]));
   FETTLE_TRY_VOID(registers(block_max));
 
   for (const auto& [copy, turn] : masks) {
@@ -455,6 +461,9 @@ Result<Loops> OnePass::build() {
     if (sums->iters[i].kind == IterKind::kReduce) reduction = g[i];
   FETTLE_TRY_VOID(sum_in_tile(scores, reduction, tile.key_rows > 1 ? g[iter_of(*sums, sum_at[key])] : LoopRef(),
                               g[iter_of(*sums, sum_at.back())]));
+  // Their maximum is taken of what is in registers still.
+  FETTLE_TRY(const LoopRef score_tile, merge(s, {.loops = {keys[0], scored_keys[0]}}));
+  FETTLE_TRY_VOID(begin_sums(s, block_max, score_tile));
 
   // Once for each tile of queries: Q turned over before, the output turned back and divided after.
   const LoopRef around = of_max.around.back();

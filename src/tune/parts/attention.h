@@ -12,7 +12,8 @@
 //     Q of a tile of queries, turned over
 //     for blocks of keys:
 //       register tiles of X, written as B, queries in lanes        (keys x queries)
-//       the highest score so far, exponentials, and their sum      (lanes need nothing of each other)
+//         their highest, with what was highest before              (lanes need nothing of each other)
+//       exponentials, and their sum
 //       register tiles of what the block adds to O, and what O was, scaled     (elements of a value x queries)
 //     O of the tile, divided and turned back
 //

@@ -25,6 +25,14 @@ bool is_costly(const Expr& value) {
   return costly;
 }
 
+// Values that read each other twice, one after the other, as rounds of a random number generator do, double each time.
+bool is_too_large(const Expr& value, size_t reads) {
+  constexpr size_t kMostNodes = 20'000;
+  size_t nodes = 0;
+  walk(value, [&](const Expr&) { return ++nodes * reads <= kMostNodes; });
+  return nodes * reads > kMostNodes;
+}
+
 // More than one operation, done once where it is, would be done for every element of a wider reader.
 bool repeats_work(const Func& func, const BlockNode& block, const Expr& value,
                   const std::vector<const BlockNode*>& readers) {
@@ -117,6 +125,7 @@ Result<> auto_inline(Schedule& s, const Target& target, Decider& decider) {
       into_reduction |= static_cast<bool>(reader->init);
       reads += loads_of(Stmt(Ref<const StmtNode>(reader)), store->buffer.get()).size();
     }
+    if (is_too_large(store->value, reads)) continue;
     const bool moves = only_moves(store->value);
     // What is made of constants alone is made once, when the program is compiled.
     if (into_reduction && of_constants(func, *block)) continue;

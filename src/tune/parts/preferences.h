@@ -22,6 +22,14 @@ inline constexpr double kOpenPieceNs = 1000;
 /// threads' time.
 inline constexpr double kFusedLoopCost = 0.02, kForkCost = 0.04;
 
+// --- orders of iterations (tune/space/affine_orders.h)
+
+/// What several steps of time over rows that stay in a cache may be predicted to take, over other orders. The
+/// prediction knows little of what stays (bench-polyhedral).
+inline constexpr double kReusedRows = 2.5;
+/// Another order is taken where it is predicted to take at most this share of the time.
+inline constexpr double kPaysToReorder = 0.9;
+
 // --- register tiles (tune/parts/register_tile.h)
 
 /// Tiles that a choice offers, the cheapest first.

@@ -121,6 +121,17 @@ const Candidate* Workbench::add(const Schedule& schedule) {
   return candidate;
 }
 
+const Candidate* Workbench::add_offered(const Schedule& schedule) {
+  const auto number = static_cast<int64_t>(candidates_.size());
+  std::string trace = to_text(schedule.trace());
+  std::string canonical = "offered\n" + trace;
+  const Digest program = digest_bytes(canonical);
+  candidates_.push_back(std::make_unique<Candidate>(Candidate{
+      number, schedule.decisions(), schedule.trace().size(), std::move(trace), std::move(canonical), program, {}}));
+  never_forgotten_.insert(number);
+  return candidates_.back().get();
+}
+
 const Candidate* Workbench::add_made(const Schedule& schedule) {
   DecisionMap decisions = schedule.decisions();
   if (const auto found = known(decisions)) return *found;

@@ -48,6 +48,10 @@ class Workbench {
   /// As make, for a schedule made elsewhere, such as the constructed default. It is never forgotten.
   const Candidate* add(const Schedule& schedule);
 
+  /// As add, for a kernel that is not Fettle's own (codegen/kernel_source.h): nothing is predicted of it, and no search
+  /// meets it.
+  const Candidate* add_offered(const Schedule& schedule);
+
   /// The text of its trace. Few are asked for it, so it is written then.
   const std::string& trace(const Candidate& candidate) const;
 

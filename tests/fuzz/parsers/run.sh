@@ -14,7 +14,7 @@ test -e $build/build.ninja || cmake --preset fuzz > $build/configure.log 2>&1 ||
 cmake --build $build -j "$jobs" --target fuzz_parsers
 "${PYTHON:-python3}" tests/fuzz/parsers/seeds.py $build/seeds
 status=0
-for subject in model trace loops records comprehension; do
+for subject in model trace loops records comprehension stablehlo; do
   mkdir -p $build/corpus/$subject
   echo "fuzz_$subject, for $seconds s"
   # Constants that a damaged file claims are no leak, and take no memory that is not there.

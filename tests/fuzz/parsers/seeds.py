@@ -1,6 +1,6 @@
 """Writes what the fuzzers begin with: `seeds.py FOLDER`. Models come from the node tests of the onnx package, and are one
 node of each operator with inputs of few dims; programs and traces come from the golden files, records from the tests'
-databases."""
+databases, StableHLO from the fixtures of its readers."""
 
 import pathlib
 import re
@@ -53,7 +53,7 @@ def of_rank(domain, name, version, types, rank, others):
 
 def main():
     out = pathlib.Path(sys.argv[1])
-    for name in ("model", "loops", "trace", "records", "comprehension"):
+    for name in ("model", "loops", "trace", "records", "comprehension", "stablehlo"):
         (out / name).mkdir(parents=True, exist_ok=True)
     nodes = pathlib.Path(onnx.backend.test.__file__).parent / "data" / "node"
     for model in nodes.glob("*/model.onnx"):
@@ -81,6 +81,8 @@ def main():
     )
     for program in (ROOT / "tests" / "polybench").glob("*.tc"):
         shutil.copy(program, out / "comprehension" / program.name)
+    for program in (ROOT / "src/frontend/stablehlo/fixtures").glob("*.mlir*"):
+        shutil.copy(program, out / "stablehlo" / program.name)
     for database in (ROOT / "tests").rglob("*.db"):
         if database.stat().st_size <= 1 << 18:
             shutil.copy(database, out / "records" / database.name)

@@ -176,6 +176,39 @@ TEST(AttentionRule, OneKernelNeverHasTheScoresAsAWhole) {
   }
 }
 
+// The extent of the innermost loop around both blocks whose names end so; 0 where there is none.
+int64_t loop_around_both(const Func& func, std::string_view a, std::string_view b) {
+  const auto has = [](const ForNode& loop, std::string_view end) {
+    return contains<BlockNode>(loop.body, [&](const BlockNode& block) { return block.name.ends_with(end); });
+  };
+  int64_t extent = 0;
+  contains<ForNode>(func->body, [&](const ForNode& loop) {  // outer loops first
+    if (has(loop, a) && has(loop, b)) extent = as_int(loop.extent) ? *as_int(loop.extent) : 0;
+    return false;
+  });
+  return extent;
+}
+
+TEST(AttentionRule, MaximaAndSumsAreTakenAsTheirTermsAreMade) {
+  const Func func = attention({.queries = 64, .keys = 512, .width = 16, .value_width = 16});
+  const auto s = default_schedule(func, avx512(), 1);
+  ASSERT_OK(s);
+  ASSERT_TRUE(is_one_pass(*s));
+  const auto parts = attention_parts(func);
+  ASSERT_TRUE(parts);
+  const AttentionTile tile = attention_tiles(*parts, *avx512()).front();
+  EXPECT_EQ(loop_around_both(s->func(), parts->scores, "M_block"), tile.keys / tile.key_rows);
+  EXPECT_EQ(loop_around_both(s->func(), "E_block", "S_block"), tile.keys);
+}
+
+// 125 keys would be the largest block in the first-level cache, but only in tiles of five.
+TEST(AttentionRule, TallTilesAreWorthASmallerBlock) {
+  const auto parts = attention_parts(attention({.queries = 1500, .keys = 1500, .width = 64, .value_width = 64}));
+  ASSERT_TRUE(parts);
+  const AttentionTile tile = attention_tiles(*parts, *avx512()).front();
+  EXPECT_GE(tile.key_rows * tile.vectors, 16) << tile.name();
+}
+
 TEST(AttentionRule, BlocksThatNoQuerySeesAreSkipped) {
   for (const Mask mask : {Mask::kCausal, Mask::kOfBoth}) {
     const auto s = one_pass(attention({.queries = 128, .keys = 128, .mask = mask, .inlined = true}), 1, 1);

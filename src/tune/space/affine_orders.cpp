@@ -1,0 +1,90 @@
+#include "tune/space/affine_orders.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ir/query.h"
+#include "ir/text.h"
+#include "polyhedral/scheduler.h"
+#include "schedule/dataflow/dataflow.h"
+
+namespace fettle {
+namespace {
+
+// So that a default takes a second or two at most.
+constexpr int64_t kIslDefaultOperations = 1'000'000;
+constexpr size_t kMostBlocks = 4;
+
+// Names of the blocks in statements of the body that have one which depends on the order of iterations, or shares a
+// loop with others.
+std::vector<std::string> ordered_blocks(const Func& func) {
+  const Stmt& body = func.root().body;
+  const auto* sequence = body.as<SeqNode>();
+  const std::vector<Stmt> single = {body};
+  std::vector<std::string> names;
+  for (const Stmt& top : sequence ? sequence->stmts : single) {
+    const auto blocks = blocks_under(top);
+    const bool is_ordered = std::ranges::any_of(blocks, [](const BlockNode* block) {
+      return std::ranges::any_of(block->iters, [](const IterVar& iter) { return iter.kind == IterKind::kScan; });
+    });
+    // Reductions with an init have rules of their own.
+    if (std::ranges::any_of(blocks, [](const BlockNode* block) { return block->init != nullptr; })) continue;
+    if (!is_ordered && (blocks.size() < 2 || top.kind() != StmtKind::kFor)) continue;
+    for (const BlockNode* block : blocks) names.push_back(block->name);
+  }
+  return names;
+}
+
+bool is_deep(const Func& func) {
+  return std::ranges::any_of(blocks_of(func.root()), [](const BlockNode* block) { return block->iters.size() > 3; });
+}
+
+}  // namespace
+
+void for_each_affine_order(const RuleContext& ctx, const std::function<void(RuleContext, bool)>& consider) {
+  const std::vector<std::string> names = ordered_blocks(ctx.schedule.func());
+  // With open sizes isl takes long for what has parameters in it.
+  if (names.empty() || !ctx.schedule.func()->int_params.empty()) return;
+  int element_bytes = 1;
+  for (const BlockNode* block : blocks_of(ctx.schedule.func().root()))
+    for (const Region& write : block->writes)
+      element_bytes = std::max(element_bytes, write.buffer->dtype.element_bytes());
+  PolyhedralOptions options;
+  options.blocks = names;
+  options.lanes = ctx.target->vector_lanes(element_bytes);
+  options.parallel = ctx.threads > 1;
+  options.full_tiles = false;
+  options.found = make_found_orders();
+  options.operations = kIslDefaultOperations;
+  options.most_blocks = kMostBlocks;
+  struct Kind {
+    FusionStrategy fusion;
+    std::vector<IntRef> tiles;
+    bool straight_rows = false;
+  };
+  static const std::vector<Kind> kKinds = {
+      {FusionStrategy::kMin, {}},
+      {FusionStrategy::kMin, {64, 64, 64}},
+      {FusionStrategy::kMax, {32, 32, 256}},
+      {FusionStrategy::kMax, {16, 16}, true},
+  };
+  std::set<std::string> seen;
+  for (const Kind& kind : kKinds) {
+    // Tiles of four loops take isl seconds to scan.
+    if (kind.tiles.size() > 2 && is_deep(ctx.schedule.func())) continue;
+    options.fusion = kind.fusion;
+    options.tiles = kind.tiles;
+    options.straight_rows = kind.straight_rows;
+    RuleContext trial = ctx;
+    if (!reschedule_program(trial.schedule, options)) continue;
+    if (!seen.insert(to_text(trial.schedule.func())).second) continue;
+    const auto before = blocks_of(ctx.schedule.func().root());
+    for (const BlockNode* block : blocks_of(trial.schedule.func().root()))
+      if (std::ranges::find(names, block->name) != names.end() ||
+          std::ranges::none_of(before, [&](const BlockNode* b) { return b->name == block->name; }))
+        trial.done.insert(block->name);
+    consider(std::move(trial), kind.straight_rows);
+  }
+}
+
+}  // namespace fettle
