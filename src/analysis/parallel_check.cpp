@@ -93,9 +93,8 @@ Result<> ParallelCheck::check(const ForNode& loop) {
   if (!checks("races")) return {};
   Result<> checked = check_by_ranges(loop);
   if (checked) return checked;
-  const bool ordered = std::ranges::any_of(sites_, [&](const BlockSite& site) {
-    return site.depth_of(&loop) >= 0 && keeps_order(*site.block);
-  });
+  const bool ordered = std::ranges::any_of(
+      sites_, [&](const BlockSite& site) { return site.depth_of(&loop) >= 0 && keeps_order(*site.block); });
   if (ordered && check_iterations_independent(func_, loop)) return {};
   return checked;
 }

@@ -19,8 +19,9 @@ Result<> check_iterations_independent(const Func& func, const ForNode& loop) {
       const auto named = [&](const std::string& id) {
         return std::ranges::find(nest.statements(), id, &NestStatement::name)->block->name;
       };
-      result = fail(ErrorCode::E210, fmt::format("block {} meets in another iteration what block {} touches",
-                                                 named(pair.range_tuple_id().name()), named(pair.domain_tuple_id().name())),
+      result = fail(ErrorCode::E210,
+                    fmt::format("block {} meets in another iteration what block {} touches",
+                                named(pair.range_tuple_id().name()), named(pair.domain_tuple_id().name())),
                     "loop " + loop.var->name);
     });
     return result;

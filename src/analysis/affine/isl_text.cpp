@@ -17,8 +17,10 @@ std::optional<std::string> IslText::expression(const Expr& e) const {
   if (!a || !b) return std::nullopt;
   const int64_t* divisor = as_int(n->b);
   switch (n->op) {
-    case BinaryOp::kAdd: return fmt::format("({} + {})", *a, *b);
-    case BinaryOp::kSub: return fmt::format("({} - {})", *a, *b);
+    case BinaryOp::kAdd:
+      return fmt::format("({} + {})", *a, *b);
+    case BinaryOp::kSub:
+      return fmt::format("({} - {})", *a, *b);
     case BinaryOp::kMul:
       if (!divisor && !as_int(n->a)) return std::nullopt;
       return fmt::format("({} * {})", *as_int(divisor ? n->b : n->a), divisor ? *a : *b);
@@ -28,9 +30,12 @@ std::optional<std::string> IslText::expression(const Expr& e) const {
     case BinaryOp::kFloorMod:
       if (!divisor || *divisor <= 0) return std::nullopt;
       return fmt::format("({} mod {})", *a, *divisor);
-    case BinaryOp::kMin: return fmt::format("min({}, {})", *a, *b);
-    case BinaryOp::kMax: return fmt::format("max({}, {})", *a, *b);
-    default: return std::nullopt;
+    case BinaryOp::kMin:
+      return fmt::format("min({}, {})", *a, *b);
+    case BinaryOp::kMax:
+      return fmt::format("max({}, {})", *a, *b);
+    default:
+      return std::nullopt;
   }
 }
 

@@ -24,17 +24,22 @@ const StoreNode* commuting_update(const BlockNode& block) {
     const auto* read = e.as<LoadNode>();
     return read && read->buffer == update->buffer && structural_equal(read->indices, update->indices);
   };
-  const auto reads_own = [&](const Expr& e) { return contains<LoadNode>(e, [&](const LoadNode& l) { return is_own(Expr(Ref<const LoadNode>(&l))); }); };
+  const auto reads_own = [&](const Expr& e) {
+    return contains<LoadNode>(e, [&](const LoadNode& l) { return is_own(Expr(Ref<const LoadNode>(&l))); });
+  };
   const bool first = is_own(combine->a) && !reads_own(combine->b);
   const bool second = is_own(combine->b) && !reads_own(combine->a);
   switch (combine->op) {
-    case BinaryOp::kSub: return first ? update : nullptr;
+    case BinaryOp::kSub:
+      return first ? update : nullptr;
     case BinaryOp::kAdd:
     case BinaryOp::kMul:
     case BinaryOp::kMin:
     case BinaryOp::kMax:
-    case BinaryOp::kOrderedMax: return first || second ? update : nullptr;
-    default: return nullptr;
+    case BinaryOp::kOrderedMax:
+      return first || second ? update : nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -97,8 +102,7 @@ class NestReader {
         const auto* loop = static_cast<const ForNode*>(around[i]);
         add_range(loop->var, loop->min, loop->extent);
       } else if (around[i]->kind == StmtKind::kBlock) {
-        for (const IterVar& iter : static_cast<const BlockNode*>(around[i])->iters)
-          add_range(iter.var, 0, iter.extent);
+        for (const IterVar& iter : static_cast<const BlockNode*>(around[i])->iters) add_range(iter.var, 0, iter.extent);
       }
     }
     nest_.parameters_ = names.empty() ? "" : fmt::format("[{}] -> ", joined(names));
@@ -150,7 +154,8 @@ class NestReader {
         const auto& block = *s.as<BlockNode>();
         return under(block.predicate, [&] { return add_block(block); });
       }
-      default: return refuse("something else than loops, conditions and blocks stands between the loops");
+      default:
+        return refuse("something else than loops, conditions and blocks stands between the loops");
     }
   }
 
@@ -185,8 +190,10 @@ class NestReader {
     for (size_t d = 0; d < ranges.size(); ++d) {
       names.push_back(fmt::format("e{}", d));
       const auto min = iters.expression(ranges[d].min), extent = iters.expression(ranges[d].extent);
-      if (min && is_one(ranges[d].extent)) conditions.push_back(fmt::format("{} = {}", names[d], *min));
-      else if (min && extent) conditions.push_back(fmt::format("{0} <= {1} < {0} + {2}", *min, names[d], *extent));
+      if (min && is_one(ranges[d].extent))
+        conditions.push_back(fmt::format("{} = {}", names[d], *min));
+      else if (min && extent)
+        conditions.push_back(fmt::format("{0} <= {1} < {0} + {2}", *min, names[d], *extent));
     }
     return relation(statement, fmt::format("B{}[{}]", at - buffers_.begin(), joined(names)), conditions);
   }
@@ -214,7 +221,8 @@ class NestReader {
           touches(own ? nest_.updates_ : nest_.writes_, access.buffer, ranges_of_indices(access.indices));
         });
         each_node<LoadNode>(part, [&](const LoadNode& access) {
-          const bool own = update && access.buffer == update->buffer && structural_equal(access.indices, update->indices);
+          const bool own =
+              update && access.buffer == update->buffer && structural_equal(access.indices, update->indices);
           touches(own ? nest_.updates_ : nest_.reads_, access.buffer, ranges_of_indices(access.indices));
         });
       }
@@ -245,13 +253,16 @@ class NestReader {
     const auto plain = [](const Stmt& s) {
       if (!s) return true;
       bool all = true;
-      walk(s, [&](const Stmt& x) {
-        all = all && (x.kind() == StmtKind::kStore || x.kind() == StmtKind::kSeq || x.kind() == StmtKind::kIf);
-        return all;
-      }, [&](const Expr& e) {
-        all = all && e.kind() != ExprKind::kAddress;
-        return all;
-      });
+      walk(
+          s,
+          [&](const Stmt& x) {
+            all = all && (x.kind() == StmtKind::kStore || x.kind() == StmtKind::kSeq || x.kind() == StmtKind::kIf);
+            return all;
+          },
+          [&](const Expr& e) {
+            all = all && e.kind() != ExprKind::kAddress;
+            return all;
+          });
       return all;
     };
     return plain(block.body) && plain(block.init);
@@ -278,8 +289,7 @@ class NestReader {
     std::vector<std::string> iterators;
     for (const IterVar& iter : statement.block->iters) iterators.push_back(*iters.expression(iter.var));
     if (!relation(statement, fmt::format("[{}]", joined(iterators)), {}).is_injective()) return;
-    add(nest_.interchangeable_,
-        relation(statement, statement.instance("m"), same));
+    add(nest_.interchangeable_, relation(statement, statement.instance("m"), same));
   }
 
   const Func& func_;
@@ -299,7 +309,11 @@ namespace {
 
 // Pairs (earlier, later) where the later one touches what the earlier one did.
 isl::union_map pairs(const isl::union_map& earlier, const isl::union_map& later, const isl::union_map& schedule) {
-  return isl::union_access_info(later).set_may_source(earlier).set_schedule_map(schedule).compute_flow().may_dependence();
+  return isl::union_access_info(later)
+      .set_may_source(earlier)
+      .set_schedule_map(schedule)
+      .compute_flow()
+      .may_dependence();
 }
 
 }  // namespace

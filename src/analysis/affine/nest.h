@@ -67,9 +67,9 @@ class AffineNest {
   isl::set context_;
   isl::union_set domain_;
   isl::union_map schedule_;
-  isl::union_map reads_, writes_;      // but for the updates
-  isl::union_map updates_;             // elements that a reduction reads and writes
-  isl::union_map interchangeable_;     // pairs of a reduction's instances that may change places
+  isl::union_map reads_, writes_;   // but for the updates
+  isl::union_map updates_;          // elements that a reduction reads and writes
+  isl::union_map interchangeable_;  // pairs of a reduction's instances that may change places
 };
 
 /// Whether `order` keeps each of the pairs of instances, the earlier first, in that order.

@@ -69,7 +69,7 @@ struct Artefact {
   std::string resize;   // symbol of what fills the table; empty where all sizes are fixed
   std::vector<std::string> size_errors;
   std::vector<ArtefactStage> stages;
-  std::vector<int32_t> output_stages;  // FettleModelInfo's, where there are stages
+  std::vector<int32_t> output_stages;         // FettleModelInfo's, where there are stages
   std::vector<FettleKernelWork> kernel_work;  // of each kernel, or of none
   std::vector<std::string> step_names;        // of loops and branches, by the number that fettle_mark_step is given
 };

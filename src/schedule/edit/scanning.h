@@ -8,10 +8,10 @@ namespace fettle {
 
 /// An order of a nest's instances, and its tiles.
 struct ScanOrder {
-  isl::union_map when;            // S<k>[…] → [rows…]
+  isl::union_map when;  // S<k>[…] → [rows…]
   size_t rows = 0;
-  std::vector<int64_t> factors;   // tile sizes of the first rows
-  bool full_tiles = false;        // whole tiles get loops of their own
+  std::vector<int64_t> factors;  // tile sizes of the first rows
+  bool full_tiles = false;       // whole tiles get loops of their own
 };
 
 /// Loops with the nest's blocks in them. Loop c<d> is over tiles for d < factors.size(), then over row d - that.
