@@ -31,7 +31,8 @@ def quantize(model, samples, *, out=None, method="minmax", percentile=99.99, per
     model        of floats: a path, the bytes of an ONNX file, an onnx.ModelProto or a fettle.Graph
     samples      what goes into it: dicts of arrays by input, or arrays of a model with one input. Ranges of values are
                  taken from what the model makes of them
-    out          a path: the model is written there, and nothing is returned. External data come to lie beside it
+    out          a path: the model is written there, and nothing is returned. Weights in files of their own come to lie
+                 beside it; bytes have all weights inside, and are refused beyond 2 GiB
     method       "minmax", or "percentile": ranges without the values furthest out
     percentile   what share of the values is within such a range
     per_channel  whether weights have a scale for each output channel, or one

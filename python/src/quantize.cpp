@@ -101,9 +101,7 @@ nb::tuple quantize_source(const PySource& source, nb::list given, const std::str
   take(std::move(written));
   nb::object bytes = nb::none();
   if (out.empty()) {
-    if (needs_data_file(quantized.model))
-      raise(ErrorCode::E709, "its weights lie in a file of their own: give `out`", model.label);
-    const std::string text = take(onnx_bytes(quantized.model));
+    const std::string text = take(onnx_bytes(take(self_contained(quantized.model))));
     bytes = nb::bytes(text.data(), text.size());
   }
   return nb::make_tuple(bytes, report_of(quantized));

@@ -107,6 +107,8 @@ TEST_F(Json, OfCommandsOnAModel) {
   expect_documented("run", {"run", path("model.so"), "--input", "x=" + path("x.npy"), "--output-dir", path("results")});
   expect_documented("run --verify", {"run", path("model.onnx"), "--input", "x=" + path("x.npy"), "--verify"});
   expect_documented("check", {"check", path("model.onnx")});
+  expect_documented("quantize",
+                    {"quantize", path("model.onnx"), "-o", path("int8.onnx"), "--calibrate", path("x.npy"), "--table"});
   expect_documented("convert", {"convert", path("model.onnx"), "-o", path("model.fettle")});
   expect_documented("check", {"check", path("model.fettle")});
   expect_documented("bench", {"bench", path("model.so"), "--time", "0.02", "--profile"});

@@ -41,6 +41,22 @@ Result<> edit_nodes(google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, 
   return {};
 }
 
+/// The tensor with its data in itself.
+Result<> take_inside(TensorProto& tensor, onnx_reader::ExternalFiles& from) {
+  if (tensor.data_location() != TensorProto::EXTERNAL) return {};
+  FETTLE_TRY(const onnx_reader::MappedFile content, onnx_reader::external_bytes(tensor, from));
+  tensor.set_raw_data(content.bytes.get(), static_cast<size_t>(content.size_bytes));
+  tensor.clear_external_data();
+  tensor.clear_data_location();
+  return {};
+}
+
+Result<> edit_all(onnx::ModelProto& model, const Edit& edit) {
+  FETTLE_TRY_VOID(edit_tensors(*model.mutable_graph(), edit));
+  for (auto& function : *model.mutable_functions()) FETTLE_TRY_VOID(edit_nodes(*function.mutable_node(), edit));
+  return {};
+}
+
 /// The file beside the model, filled from the front.
 class DataFile {
  public:
@@ -97,13 +113,23 @@ Result<std::string> onnx_bytes(const OnnxModel& model) {
   return bytes;
 }
 
+Result<OnnxModel> self_contained(const OnnxModel& model) {
+  auto whole = std::make_shared<onnx::ModelProto>(*model.proto);
+  onnx_reader::ExternalFiles from(model.data);
+  FETTLE_TRY_VOID(edit_all(*whole, [&](TensorProto& tensor) { return take_inside(tensor, from); }));
+  return OnnxModel{std::move(whole), {}, model.label};
+}
+
 bool needs_data_file(const OnnxModel& model) {
-  return !external_files(model).empty() || !model.data.in_memory.empty() || model.proto->ByteSizeLong() > INT_MAX;
+  auto bytes = static_cast<int64_t>(model.proto->ByteSizeLong());
+  for (const auto& [location, content] : model.data.in_memory) bytes += content.size_bytes;
+  return bytes > INT_MAX || !external_files(model).empty();
 }
 
 Result<> write_onnx(const OnnxModel& model, const std::filesystem::path& path) {
   if (!needs_data_file(model)) {
-    FETTLE_TRY(const std::string bytes, onnx_bytes(model));
+    FETTLE_TRY(const OnnxModel whole, self_contained(model));
+    FETTLE_TRY(const std::string bytes, onnx_bytes(whole));
     return write_file(path, bytes);
   }
   FETTLE_TRY(OutputFile written, OutputFile::create(path));
@@ -112,8 +138,7 @@ Result<> write_onnx(const OnnxModel& model, const std::filesystem::path& path) {
   DataFile data(std::move(file), beside.filename().string(), model);
   auto moved = std::make_shared<onnx::ModelProto>(*model.proto);
   const Edit take = [&](TensorProto& tensor) { return data.take(tensor); };
-  FETTLE_TRY_VOID(edit_tensors(*moved->mutable_graph(), take));
-  for (auto& function : *moved->mutable_functions()) FETTLE_TRY_VOID(edit_nodes(*function.mutable_node(), take));
+  FETTLE_TRY_VOID(edit_all(*moved, take));
   FETTLE_TRY(const std::string bytes, onnx_bytes({moved, {}, path.string()}));
   FETTLE_TRY_VOID(written.write(bytes));
   FETTLE_TRY_VOID(written.close());

@@ -12,7 +12,10 @@ namespace fettle {
 /// The file's bytes; external data stay where they are. E608 above 2 GiB
 Result<std::string> onnx_bytes(const OnnxModel& model);
 
-/// Whether the file needs one beside it: the model has external data, or is larger than a file can be.
+/// The same with all external data in itself. E607 they cannot be read
+Result<OnnxModel> self_contained(const OnnxModel& model);
+
+/// Whether the file needs one beside it: external data lie in files, or all together is larger than a file can be.
 bool needs_data_file(const OnnxModel& model);
 
 /// Writes the model, and where needs_data_file says so PATH.data beside it, which then has all raw tensors of
