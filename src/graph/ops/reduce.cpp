@@ -133,15 +133,26 @@ Types arg_type(const Node& node) {
   return one_type(kI64, shape);
 }
 
+// The number next to zero towards minus (or plus) infinity, where `zero` is one: of normal numbers, where a half of the
+// least of these is zero, as it is in a call that flushes denormal numbers. What is asked is computed, so that it is
+// true of the call.
+Expr next_to_zero(const Expr& zero, bool below) {
+  const DType type = zero.dtype();
+  const double normal = type.bits == 64 ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
+  const double denormal =
+      type.bits == 64 ? std::numeric_limits<double>::denorm_min() : std::numeric_limits<float>::denorm_min();
+  const Expr half = (zero + float_imm(normal, type)) * constant(0.5, type);
+  return select(eq(half, constant(0, type)), float_imm(below ? -normal : normal, type),
+                float_imm(below ? -denormal : denormal, type));
+}
+
 // The number next to x (f32, f64) towards minus (or plus) infinity; after the last of them NaN.
 Expr next_number(const Expr& x, bool below) {
   const DType ints = x.dtype().bits == 64 ? kI64 : kI32;
-  const double least =
-      x.dtype().bits == 64 ? std::numeric_limits<double>::denorm_min() : std::numeric_limits<float>::denorm_min();
   const Expr zero = constant(0, x.dtype());
   const Expr grows = below ? lt(x, zero) : gt(x, zero);
   const Expr bits = call("bitcast", {x}, ints) + select(grows, constant(1, ints), constant(-1, ints));
-  return select(eq(x, zero), float_imm(below ? -least : least, x.dtype()), call("bitcast", {bits}, x.dtype()));
+  return select(eq(x, zero), next_to_zero(x, below), call("bitcast", {bits}, x.dtype()));
 }
 
 // What the extreme is, then the first (or last) place of what is equal to it: both are reductions of one state, which

@@ -15,8 +15,14 @@ namespace {
 constexpr int64_t kIslDefaultOperations = 1'000'000;
 constexpr size_t kMostBlocks = 4;
 
-// Names of the blocks in statements of the body that have one which depends on the order of iterations, or shares a
-// loop with others.
+bool has_triangles(const Stmt& top) {
+  bool found = false;
+  each_node<ForNode>(top, [&](const ForNode& loop) { found = found || !as_int(loop.extent); });
+  return found;
+}
+
+// Names of the blocks in statements of the body whose blocks share loops, or run in order over no rectangle. What runs
+// in order alone, over a rectangle, has rules of its own, and so have reductions with an init.
 std::vector<std::string> ordered_blocks(const Func& func) {
   const Stmt& body = func.root().body;
   const auto* sequence = body.as<SeqNode>();
@@ -24,12 +30,12 @@ std::vector<std::string> ordered_blocks(const Func& func) {
   std::vector<std::string> names;
   for (const Stmt& top : sequence ? sequence->stmts : single) {
     const auto blocks = blocks_under(top);
+    if (std::ranges::any_of(blocks, [](const BlockNode* block) { return block->init != nullptr; })) continue;
     const bool is_ordered = std::ranges::any_of(blocks, [](const BlockNode* block) {
       return std::ranges::any_of(block->iters, [](const IterVar& iter) { return iter.kind == IterKind::kScan; });
     });
-    // Reductions with an init have rules of their own.
-    if (std::ranges::any_of(blocks, [](const BlockNode* block) { return block->init != nullptr; })) continue;
-    if (!is_ordered && (blocks.size() < 2 || top.kind() != StmtKind::kFor)) continue;
+    const bool share_loops = blocks.size() > 1 && top.kind() == StmtKind::kFor;
+    if (!share_loops && !(is_ordered && has_triangles(top))) continue;
     for (const BlockNode* block : blocks) names.push_back(block->name);
   }
   return names;
