@@ -117,7 +117,7 @@ check-jax: build ## JAX_PLATFORMS=fettle beside JAX's CPU client: makes build/py
 
 check-stablehlo: build ## Programs that JAX exports, in all forms, beside JAX's CPU client (tests/stablehlo)
 	@scripts/setup.sh --jax
-	@cd tests/stablehlo && PYTHONPATH=$(BUILD)/python-package FETTLE_WORKER=$(BUILD)/bin/fettle-worker $(CURDIR)/build/python-jax/bin/python check_programs.py $(ARGS)
+	@PYTHONPATH=$(BUILD)/python-package FETTLE_WORKER=$(BUILD)/bin/fettle-worker build/python-jax/bin/python tests/stablehlo/check_programs.py $(ARGS)
 
 conformance: build ## ONNX's tests of backends on compiled code, and real models: the tables of docs/conformance.md
 	@PYTHONPATH=$(BUILD)/python-package $(PYTHON) tests/conformance/conformance.py --write
