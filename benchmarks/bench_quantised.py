@@ -30,10 +30,12 @@ int main(void) {
   double best = 0;
   for (int round = 0; round < 40; ++round) {
     __m512i s[16], a = _mm512_set1_epi8(1), b = _mm512_set1_epi8(2);
+#pragma GCC unroll 16
     for (int i = 0; i < 16; ++i) s[i] = _mm512_setzero_si512();
     struct timespec t0, t1;
     clock_gettime(CLOCK_MONOTONIC, &t0);
     for (int n = 0; n < 400000; ++n) {
+#pragma GCC unroll 16
       for (int i = 0; i < 16; ++i) s[i] = _mm512_dpbusd_epi32(s[i], a, b);
       __asm__ volatile("" : "+v"(s[0]), "+v"(s[1]), "+v"(s[2]), "+v"(s[3]), "+v"(s[4]), "+v"(s[5]), "+v"(s[6]), "+v"(s[7]));
       __asm__ volatile("" : "+v"(s[8]), "+v"(s[9]), "+v"(s[10]), "+v"(s[11]), "+v"(s[12]), "+v"(s[13]), "+v"(s[14]), "+v"(s[15]));

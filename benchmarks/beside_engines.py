@@ -28,7 +28,7 @@ def run(usage, name, cases):
     for called, made, most, peers in cases:
         if options.only.lower() not in called.lower():
             continue
-        path = folder / (called.replace(" ", "_").replace(",", "") + ".onnx")
+        path = folder / (called.replace(" ", "_").replace(",", "").replace("/", "-") + ".onnx")
         onnx.save(made, path)
         for threads in options.threads:
             given = ["--threads", threads, "--time", options.time, "--against", ",".join(peers), "--json"]
