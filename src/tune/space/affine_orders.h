@@ -7,8 +7,8 @@
 
 namespace fettle {
 
-/// Calls `consider` with the state after each order of the program's nests whose blocks share loops, or that run in order
-/// over no rectangle. Their blocks are done; the others are left to rules. Nothing is called for a program that
+/// Calls `consider` with the state after each order of the program's nests whose blocks share loops, or that run in
+/// order over no rectangle. Their blocks are done; the others are left to rules. Nothing is called for a program that
 /// has no such nests, or open sizes, or none that is affine. The bool: whether steps of time go over rows that stay in
 /// a cache.
 void for_each_affine_order(const RuleContext& ctx, const std::function<void(RuleContext, bool)>& consider);
