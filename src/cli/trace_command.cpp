@@ -105,17 +105,15 @@ Result<Report> trace(const Options& options) {
                                                            .shapes = shapes,
                                                            .database = database_to_read(options.database),
                                                            .warn = progress,
+                                                           .keep_denormals = options.keep_denormals,
                                                            .without = options.without,
                                                            .limits = options.limits}));
   FETTLE_TRY(std::vector<NamedTensor> inputs, random_inputs(model, options.seed, shapes));
   for (NamedTensor& input : inputs)
     for (NamedTensor& one : given)
       if (one.name == input.name) input.tensor = std::move(one.tensor);
-  FETTLE_TRY(const Timeline timeline, record_timeline(model, inputs,
-                                                      {.runs = options.runs,
-                                                       .threads = options.threads,
-                                                       .pin = options.pin,
-                                                       .keep_denormals = options.keep_denormals}));
+  FETTLE_TRY(const Timeline timeline,
+             record_timeline(model, inputs, {.runs = options.runs, .threads = options.threads, .pin = options.pin}));
   FETTLE_TRY_VOID(file.write(to_trace_events(timeline, model.info())));
   FETTLE_TRY_VOID(file.commit());
   return summarize(options, timeline, model.info());

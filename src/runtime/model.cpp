@@ -102,6 +102,8 @@ FettleTensor view_of(const char* name, const Tensor& tensor) {
 
 struct Model::Shared {
   std::shared_ptr<const FettleModelInfo> info;
+  FettleOptions options{};       // without what the caller lent for the opening
+  FettleHostCalls host_calls{};  // `call` null: there are none
   std::vector<FettleTensor> inputs, outputs;
   std::vector<bool> input_is_state, output_is_state;
   std::vector<bool> output_is_late;  // a run tells its size
@@ -123,7 +125,12 @@ Result<Model> Model::load(const std::filesystem::path& path, const FettleOptions
   return make(std::move(info), options);
 }
 
-Result<Model> Model::reopen(const FettleOptions& options) const { return make(shared_->info, options); }
+Result<Model> Model::on_team(const FettleHostTeam& team) const {
+  FettleOptions options = shared_->options;
+  options.host_team = &team;
+  if (shared_->host_calls.call) options.host_calls = &shared_->host_calls;
+  return make(shared_->info, options);
+}
 
 Result<Model> Model::make(std::shared_ptr<const FettleModelInfo> info, const FettleOptions& options) {
   Model model;
@@ -132,6 +139,10 @@ Result<Model> Model::make(std::shared_ptr<const FettleModelInfo> info, const Fet
   FettleOptions sized = options;
   sized.struct_bytes = sizeof sized;
   shared.info = std::move(info);
+  shared.options = sized;
+  shared.options.host_team = nullptr;
+  shared.options.host_calls = nullptr;
+  if (options.host_calls) shared.host_calls = *options.host_calls;
   shared.handle = shared.info->functions->open(shared.info.get(), FETTLE_ABI_VERSION, &sized);
   if (shared.handle == nullptr) return fail(ErrorCode::E710, shared.info->functions->error(nullptr));
   shared.inputs = copy_of(shared.info->inputs, shared.info->n_inputs);

@@ -25,8 +25,8 @@ class Model {
   /// Opens a model whose code is in memory already; `info` keeps that code alive. Errors: E710.
   static Result<Model> make(std::shared_ptr<const FettleModelInfo> info, const FettleOptions& options = {});
 
-  /// The same code and constants with threads of its own. Errors: E710.
-  Result<Model> reopen(const FettleOptions& options) const;
+  /// The same code, constants and options, on these threads. Errors: E710.
+  Result<Model> on_team(const FettleHostTeam& team) const;
 
   const FettleModelInfo& info() const;
   std::span<const FettleTensor> inputs() const;

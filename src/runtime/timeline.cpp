@@ -159,10 +159,7 @@ Result<Timeline> record_timeline(const Model& model, std::span<const NamedTensor
   team_options.pin = options.pin ? 1 : 0;
   RecordingTeam team(team_options, options.most_parts);
   if (!team.is_made()) return fail(ErrorCode::E710, "there is no memory for a team of threads");
-  FettleOptions run_options{};
-  run_options.host_team = team.host();
-  run_options.keep_denormals = options.keep_denormals ? 1 : 0;
-  FETTLE_TRY(const Model recorded, model.reopen(run_options));
+  FETTLE_TRY(const Model recorded, model.on_team(*team.host()));
   FETTLE_TRY(ModelContext context, recorded.make_context());
   FETTLE_TRY(std::vector<NamedTensor> outputs, context.make_outputs(inputs));
   for (int i = 0; i < options.warm_up; ++i) FETTLE_TRY_VOID(context.run_into(inputs, outputs));

@@ -52,7 +52,7 @@ struct TimelineOptions {
   int runs = 3;     // that are recorded
   int warm_up = 1;  // runs before them
   int threads = 0;  // 0: what the model was compiled for, within what the machine has
-  bool pin = false, keep_denormals = false;
+  bool pin = false;
   int64_t most_parts = 1 << 20;  // of each thread
 };
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "rt/float_mode.h"
 #include "rt/model.h"
 
 namespace fettle {
@@ -18,6 +19,8 @@ using nlohmann::json;
 // A model by hand: a loop of three iterations, in which one kernel shares its work and another one does not.
 constexpr int64_t kIterations = 40;
 std::atomic<int64_t> iterations_run{0};
+std::atomic<rt::FloatMode> mode_of_call{0};
+void* host_of_call = nullptr;  // whose functions the call may use
 
 int32_t shared_work(FettleContext* context, void**, const int64_t*) {
   const auto body = [](void*, int64_t) {
@@ -36,6 +39,8 @@ int32_t nested_work(FettleContext* context, void**, const int64_t*) {
 }
 
 int32_t program(FettleContext* context, void** buffers, const int64_t* ints) {
+  mode_of_call = rt::read_float_mode() & ~rt::kHappened;
+  host_of_call = context->host_calls == nullptr ? nullptr : context->host_calls->user;
   fettle_mark_step(context, 0, FETTLE_STEP_BEGIN);
   for (int i = 0; i < 3; ++i) {
     fettle_mark_step(context, 0, FETTLE_STEP_NEXT);
@@ -48,7 +53,7 @@ int32_t program(FettleContext* context, void** buffers, const int64_t* ints) {
   return FETTLE_OK;
 }
 
-Model looping() {
+Model looping(const FettleOptions& options = {}) {
   static const char* const names[] = {"shared", "nested"};
   static const char* const origins[] = {"Conv c1\nRelu r1", ""};
   static const char* const steps[] = {"Loop outer", "If \"inner\": then"};
@@ -79,7 +84,7 @@ Model looping() {
   info->kernel_work = work;
   info->step_names = steps;
   info->n_steps = 2;
-  auto model = Model::make(info);
+  auto model = Model::make(info, options);
   EXPECT_TRUE(model) << model.error().to_string();
   return std::move(*model);
 }
@@ -111,6 +116,22 @@ TEST(Timeline, HasAllThatRan) {
         ++seen[static_cast<size_t>(part.region)][static_cast<size_t>(i)];
   for (const std::vector<int>& region : seen)
     EXPECT_EQ(std::ranges::count(region, 1), std::ssize(region)) << "iterations run once";
+}
+
+TEST(Timeline, IsOfTheModelAsItWasOpened) {
+  FettleHostCalls calls{};
+  calls.struct_bytes = sizeof calls;
+  calls.user = &calls;
+  calls.call = [](void*, const FettleHostCall*) { return int32_t{FETTLE_OK}; };
+  for (const rt::FloatMode mode : {rt::kFlushesDenormals, rt::kKeepsDenormals}) {
+    FettleOptions options{};
+    options.keep_denormals = mode == rt::kKeepsDenormals ? 1 : 0;
+    options.host_calls = &calls;
+    host_of_call = nullptr;
+    record(looping(options), {.runs = 1, .warm_up = 0});
+    EXPECT_EQ(mode_of_call, mode);
+    EXPECT_EQ(host_of_call, &calls);
+  }
 }
 
 TEST(Timeline, SlicesOfAThreadDoNotOverlap) {
