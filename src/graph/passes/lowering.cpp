@@ -12,12 +12,15 @@
 namespace fettle::passes {
 
 namespace {
+// A node that takes more iterations of loops is left to fold_constants, which has limits of its own.
+constexpr int64_t kMostStepsAtOnce = int64_t{1} << 24;
+
 // What a node makes of constants.
 Result<std::vector<ConstantTensor>> evaluated(const Node& node) {
   std::vector<ConstantTensor> inputs;
   for (const Value* input : node.inputs)
     if (input) inputs.push_back(*input->constant);
-  return evaluate_node(node, inputs, interpreter_executor());
+  return evaluate_node(node, inputs, interpreter_executor(kMostStepsAtOnce));
 }
 }  // namespace
 
