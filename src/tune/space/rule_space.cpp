@@ -192,17 +192,30 @@ namespace {
 
 using Instead = PreferringDecider::Instead;
 
-Result<Schedule> construct(const Func& workload, const std::shared_ptr<const Target>& target, int threads,
-                           double max_error_bound, const Instead& which) {
-  PreferringDecider decider(which);
+RuleContext context_of(const Func& workload, const std::shared_ptr<const Target>& target, int threads,
+                       double max_error_bound, Decider& decider) {
   RuleContext ctx{.schedule = Schedule(workload),
                   .target = target,
                   .threads = threads,
                   .decider = &decider,
                   .max_error_bound = max_error_bound};
   ctx.schedule.set_target(target);
+  return ctx;
+}
+
+Result<Schedule> construct(const Func& workload, const std::shared_ptr<const Target>& target, int threads,
+                           double max_error_bound, const Instead& which) {
+  PreferringDecider decider(which);
+  RuleContext ctx = context_of(workload, target, threads, max_error_bound, decider);
   FETTLE_TRY_VOID(run_rules(ctx, kRules));
   return std::move(ctx.schedule);
+}
+
+// Infinite where it is not lowered.
+double predicted(const Schedule& schedule, decltype(&predict_seconds) predict, const Target& target, int threads,
+                 const MicroKernelTable* micro_kernels) {
+  const auto lowered = lower(schedule.func(), target, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
+  return lowered ? predict(*lowered, target, threads, micro_kernels) : std::numeric_limits<double>::infinity();
 }
 
 // An order of iterations that isl's scheduler finds and that is predicted to take clearly less time than `constructed`.
@@ -210,16 +223,9 @@ std::optional<Schedule> best_affine_order(const Schedule& constructed, const Fun
                                           const std::shared_ptr<const Target>& target, int threads,
                                           double max_error_bound, const MicroKernelTable* micro_kernels) {
   PreferringDecider decider;
-  RuleContext start{.schedule = Schedule(workload),
-                    .target = target,
-                    .threads = threads,
-                    .decider = &decider,
-                    .max_error_bound = max_error_bound};
-  start.schedule.set_target(target);
+  const RuleContext start = context_of(workload, target, threads, max_error_bound, decider);
   const auto predict = [&](const Schedule& schedule) {
-    const auto lowered = lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
-    return lowered ? predict_cold_seconds(*lowered, *target, threads, micro_kernels)
-                   : std::numeric_limits<double>::infinity();
+    return predicted(schedule, predict_cold_seconds, *target, threads, micro_kernels);
   };
   std::optional<Schedule> best;
   std::optional<double> best_s;
@@ -245,10 +251,9 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
   const bool may_be_winograd = max_error_bound > 0 && winograd_convolution(workload);
   if (!micro_kernels && !may_be_winograd) return best;
   const auto predict = [&](const Schedule& schedule) {
-    const auto lowered = lower(schedule.func(), *target, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
-    if (!lowered) return std::numeric_limits<double>::infinity();
     // Transformed weights are up to four times as large.
-    return (may_be_winograd ? predict_cold_seconds : predict_seconds)(*lowered, *target, threads, micro_kernels);
+    return predicted(schedule, may_be_winograd ? predict_cold_seconds : predict_seconds, *target, threads,
+                     micro_kernels);
   };
   double best_s = predict(best);
   std::set<std::string> seen = {to_text(best.trace())};
