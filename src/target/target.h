@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/result.h"
 #include "target/accelerator_units.h"
+#include "target/gpu_units.h"
 
 namespace fettle {
 
@@ -52,6 +53,7 @@ struct Target {
   std::vector<ThreadAxis> thread_axes;          // empty: no loop can be bound to threads, but for virtual ones
   int64_t max_threads_per_block = 0;            // of all axes together
   std::optional<AcceleratorUnits> accelerator;  // kind "dae"
+  std::optional<GpuUnits> gpu;                  // kinds "cuda" and "opencl"
 
   int vector_lanes(int element_bytes) const { return vector_bits / 8 / element_bytes; }
   const MemoryScope* find_scope(std::string_view name) const;
@@ -69,7 +71,7 @@ struct Target {
 Target detect_host(int threads = 0);
 /// "host"; "x86-64-avx512", "x86-64-avx2", "aarch64-neon" (Armv8.0) or "aarch64-dotprod" (Armv8.2 with dot products and
 /// integer matrix products), with generic caches, for cross compilation and tests; "opencl" (what every device of some
-/// size has); "cuda", "cuda -arch sm_80" or sm_90; "dae" (accelerator.h). E709.
+/// size has); "cuda", "cuda -arch sm_80", sm_90 or sm_90a; "dae" (accelerator.h). E709.
 Result<Target> parse_target(std::string_view text);
 /// Threads that this process may use: affinity mask and cgroup CPU quota, rounded up.
 int available_threads();

@@ -10,7 +10,7 @@ namespace fettle {
 namespace {
 
 // The lanes' code is codegen/cuda's.
-bool has_mma(const Target& target) { return target.kind == "cuda" && (target.cpu == "sm_80" || target.cpu == "sm_90"); }
+bool has_mma(const Target& target) { return target.kind == "cuda"; }
 
 consteval TensorIntrinsicDef by_warp(std::string_view name, std::string_view meaning, std::string_view implementation,
                                      unsigned in_fragments) {
