@@ -29,10 +29,8 @@ constexpr GpuUnits kH100 = {.multiprocessors = 132,
 constexpr CudaArch kCudaArchs[] = {
     {"sm_80", 163 << 10, kA100}, {"sm_90", 227 << 10, kH100}, {"sm_90a", 227 << 10, kH100}};
 // What every OpenCL device of some size has.
-constexpr GpuUnits kSmallGpu = {.multiprocessors = 16,
-                                .shared_bytes_per_multiprocessor = 64 << 10,
-                                .l2_bytes = 1 << 20,
-                                .memory_gb_per_s = 200};
+constexpr GpuUnits kSmallGpu = {
+    .multiprocessors = 16, .shared_bytes_per_multiprocessor = 64 << 10, .l2_bytes = 1 << 20, .memory_gb_per_s = 200};
 
 // Memory of all, of a block and of a thread; local is a thread's own memory, register what is addressed by constants.
 std::vector<MemoryScope> gpu_scopes(int64_t shared_bytes, int64_t register_bytes) {
@@ -86,13 +84,15 @@ Result<Target> cuda_with(std::string_view options) {
       if ((between == ' ' || between == '=') && options.substr(kOption.size() + 1) == known.name) return cuda(known);
   }
   return fail(ErrorCode::E709,
-              fmt::format("there is no target 'cuda{}'; of cuda, known are -arch sm_80, sm_90 and sm_90a", options), "target");
+              fmt::format("there is no target 'cuda{}'; of cuda, known are -arch sm_80, sm_90 and sm_90a", options),
+              "target");
 }
 
 }  // namespace
 
 // A device of the full profile has at least 32 KiB of local memory (OpenCL 3.0, table 5).
-extern constinit const TargetDef opencl_target = {"opencl", [] { return gpu_target("opencl", "", 32 << 10, kSmallGpu); }};
+extern constinit const TargetDef opencl_target = {"opencl",
+                                                  [] { return gpu_target("opencl", "", 32 << 10, kSmallGpu); }};
 
 extern constinit const TargetDef cuda_target = {"cuda", [] { return cuda(kCudaArchs[0]); }, cuda_with};
 
