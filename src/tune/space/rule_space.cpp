@@ -19,6 +19,7 @@
 #include "tune/parts/winograd.h"
 #include "tune/space/affine_orders.h"
 #include "tune/space/rules/attention.h"
+#include "tune/space/rules/split_product.h"
 #include "tune/space/rules/winograd.h"
 #include "tune/space/space.h"
 
@@ -28,12 +29,14 @@ namespace {
 constexpr Stage kStages[] = {
     {"attention", choose_attention},
     {"winograd", choose_winograd},
+    {"split_product", choose_split_product},
     {"lane_reductions", [](RuleContext& ctx) { return lane_reductions(ctx.schedule, *ctx.target, *ctx.decider); }},
     {"auto_inline", [](RuleContext& ctx) { return auto_inline(ctx.schedule, *ctx.target, *ctx.decider); }},
 };
 
 constexpr const Rule* kRules[] = {
     &winograd_rule_def,                   // a convolution that choose_winograd has replaced
+    &split_product_rule_def,              // a product that choose_split_product has replaced
     &strip_fusion_def,                    // a chain of reductions
     &multi_level_tiling_with_intrin_def,  // a product that a tensor intrinsic computes
     &row_fusion_def,                      // rows that several blocks work on

@@ -1,0 +1,380 @@
+#include "tune/parts/split_product.h"
+
+#include <algorithm>
+
+#include "ir/annotations.h"
+#include "ir/visit.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/primitives.h"
+#include "schedule/reformulation.h"
+#include "target/tensor_intrinsic.h"
+#include "tune/parts/copies.h"
+#include "tune/parts/inline.h"
+#include "tune/parts/structure.h"
+#include "tune/parts/threads.h"
+#include "tune/parts/tile_steps.h"
+
+namespace fettle {
+namespace {
+
+// The unit's tiles: rows and columns of sums, steps, and steps that lie side by side.
+constexpr int64_t kTile = 16, kSteps = 32, kPair = 2;
+constexpr const char *kProduct = "amx_bf16", *kZero = "amx_zero_f32", *kStore = "amx_store_f32", *kTileScope = "tile";
+// Of the product: what makes tiles worth filling. Steps of a sum: panels of them stay in the caches.
+constexpr int64_t kFewRows = 8, kFewColumns = 16, kFewSteps = 32, kUsualSteps = 256, kLongestSum = 512;
+
+bool is_large(const BlockStructure& block, const Func& func) {
+  if (!block.multiplies_two_loads || block.loads.size() != 2 || block.store.buffer->dtype != kF32) return false;
+  const bool first = is_constant(func, block.loads[0].buffer);
+  if (first == is_constant(func, block.loads[1].buffer)) return false;
+  const AccessPattern& weights = block.loads[first ? 0 : 1];
+  int64_t rows = 1, columns = 1, steps = 1;
+  for (size_t i = 0; i < block.n_iters(); ++i) {
+    if (block.open[i]) return false;
+    int64_t& count = block.reduce[i] ? steps : weights.touches(i) ? columns : rows;
+    count *= block.extents[i];
+  }
+  return rows >= kFewRows && columns >= kFewColumns && steps >= kFewSteps;
+}
+
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+// One run.
+struct SplitTiling {
+  Schedule& s;
+  const Target& target;
+  Decider& decider;
+  const SplitParts& parts;
+  int threads;
+  Finished made = {};
+  // The product's iterators: sums, outputs, inner steps, term, depth; its loops in that order.
+  std::vector<Var> vars = {};
+  std::vector<int64_t> extents = {};
+  size_t n_sums = 0, n_spatial = 0, row = 0;
+  std::vector<Expr> data = {}, weights = {};  // indices of the parts
+  int64_t rows = kTile, columns = kTile;      // of a register tile
+  bool panels = false;                        // rows of the data are no windows
+  LoopRef tile = {};                          // the loop around a register tile of the product
+  Loops dealt_out = {};                       // its loops for threads
+
+  size_t column() const { return n_spatial - 1; }
+  size_t depth() const { return vars.size() - 1; }
+  bool uses(const Expr& index, size_t iter) const { return uses_var(index, vars[iter].get()); }
+  bool uses(const std::vector<Expr>& indices, size_t iter) const {
+    return std::ranges::any_of(indices, [&](const Expr& index) { return uses(index, iter); });
+  }
+  Result<BlockRef> block(const std::string& name) const { return get_block(s, {.name = name}); }
+  Result<> finish(BlockRef of);
+  Result<> look();
+  IndexMap data_map() const;
+  IndexMap weights_map() const;
+  Result<> lay_out();
+  Result<> tile_product();
+  Result<> as_unit(BlockRef of, const char* intrinsic, size_t from_the_end);
+  Result<> outputs();
+  Result<> tile_of_outputs();
+  Result<> split_data();
+};
+
+Result<> SplitTiling::finish(BlockRef of) {
+  FETTLE_TRY(const BlockNode* node, block_node(s, of));
+  made.push_back(node->name);
+  return {};
+}
+
+Result<> SplitTiling::look() {
+  FETTLE_TRY(const BlockRef product, block(parts.product));
+  FETTLE_TRY(const BlockNode* node, block_node(s, product));
+  const BlockNode* written = find_block(s.func()->body, parts.written);
+  const StoreNode *store = single_store(*node), *result = written ? single_store(*written) : nullptr;
+  if (!store || !result) return fail(ErrorCode::E230, parts.product + " is no product");
+  for (const IterVar& iter : node->iters) {
+    const int64_t* extent = as_int(iter.extent);
+    if (!extent) return fail(ErrorCode::E230, parts.product + " has open extents");
+    vars.push_back(iter.var);
+    extents.push_back(*extent);
+  }
+  n_spatial = store->indices.size();
+  n_sums = n_spatial - result->indices.size();
+  walk(store->value, [&](const Expr& e) {
+    const auto* load = e.as<LoadNode>();
+    if (load && load->buffer->name == parts.data) data = load->indices;
+    if (load && load->buffer->name == parts.weights) weights = load->indices;
+    return true;
+  });
+  if (data.empty() || weights.empty()) return fail(ErrorCode::E230, parts.product + " reads other buffers");
+  for (size_t i = n_sums; i < column(); ++i)
+    if (uses(data, i) && !uses(weights, i)) row = i;
+  rows = extents[row] % (2 * kTile) == 0 ? 2 * kTile : kTile;
+  columns = extents[column()] % (2 * kTile) == 0 ? 2 * kTile : kTile;
+  panels = std::ranges::any_of(data, [&](const Expr& index) { return index.get() == vars[row].get(); });
+  return {};
+}
+
+// (p, …, i, …, k) → (…, i // R, k // 32, p, i % R, k % 32); of windows: (…, k // 32, p, x, k % 32)
+IndexMap SplitTiling::data_map() const {
+  IndexMap map;
+  Expr of_row, of_depth;
+  for (const Expr& index : data) {
+    const Var var = make_var("d" + std::to_string(map.inputs.size()));
+    map.inputs.push_back(var);
+    if (map.inputs.size() == 1) continue;  // the part
+    if (uses(index, depth()))
+      of_depth = var;
+    else if (uses(index, row))
+      of_row = var;
+    else
+      map.outputs.push_back(var);
+  }
+  if (panels) map.outputs.push_back(floordiv(of_row, rows));
+  map.outputs.push_back(floordiv(of_depth, kSteps));
+  map.outputs.push_back(map.inputs[0]);
+  map.outputs.push_back(panels ? floormod(of_row, rows) : of_row);
+  map.outputs.push_back(floormod(of_depth, kSteps));
+  return map;
+}
+
+// (q, …, k, …, j) → (batch…, j // S, taps…, k // 32, q, j % S // 16, k % 32 // 2, j % 16, k % 2)
+IndexMap SplitTiling::weights_map() const {
+  IndexMap map;
+  std::vector<Expr> taps;
+  Expr of_column, of_depth;
+  for (const Expr& index : weights) {
+    const Var var = make_var("d" + std::to_string(map.inputs.size()));
+    map.inputs.push_back(var);
+    if (map.inputs.size() == 1) continue;
+    bool batch = false;
+    for (size_t i = n_sums; i < column(); ++i) batch |= uses(index, i);
+    if (uses(index, depth()))
+      of_depth = var;
+    else if (uses(index, column()))
+      of_column = var;
+    else if (batch)
+      map.outputs.push_back(var);
+    else
+      taps.push_back(var);
+  }
+  map.outputs.push_back(floordiv(of_column, columns));
+  map.outputs.insert(map.outputs.end(), taps.begin(), taps.end());
+  map.outputs.push_back(floordiv(of_depth, kSteps));
+  map.outputs.push_back(map.inputs[0]);
+  map.outputs.push_back(floordiv(floormod(of_column, columns), kTile));
+  map.outputs.push_back(floordiv(floormod(of_depth, kSteps), kPair));
+  map.outputs.push_back(floormod(of_column, kTile));
+  map.outputs.push_back(floormod(of_depth, kPair));
+  return map;
+}
+
+Result<> SplitTiling::lay_out() {
+  for (const auto& [name, map] : {std::pair{parts.data, data_map()}, std::pair{parts.weights, weights_map()}}) {
+    FETTLE_TRY(const BlockRef writer, block(name));
+    FETTLE_TRY_VOID(transform_layout(s, {.block = writer, .index_map = map}));
+  }
+  return {};
+}
+
+// The tile that `from_the_end` loops of the block make up.
+Result<> SplitTiling::as_unit(BlockRef of, const char* intrinsic, size_t from_the_end) {
+  FETTLE_TRY(const Loops loops, get_loops(s, {.block = of}));
+  if (loops.size() < from_the_end) return fail(ErrorCode::E230, "a tile has other loops");
+  FETTLE_TRY(const BlockRef unit, tensorize(s, {.target = loops[loops.size() - from_the_end], .intrinsic = intrinsic}));
+  return finish(unit);
+}
+
+Result<> SplitTiling::tile_product() {
+  FETTLE_TRY(const BlockRef product, block(parts.product));
+  FETTLE_TRY(const BlockRef back, cache_write(s, {.block = product, .scope = kTileScope}));
+  FETTLE_TRY(const Loops loops, get_loops(s, {.block = product}));
+  const auto cut = [&](size_t iter, std::vector<IntRef> factors) {
+    return split(s, {.loop = loops[iter], .factors = std::move(factors), .tail = Tail::kExact});
+  };
+  FETTLE_TRY(const Loops i, cut(row, {kInfer, rows / kTile, kTile}));
+  FETTLE_TRY(const Loops j, cut(column(), {kInfer, columns / kTile, kTile}));
+  FETTLE_TRY(const Loops k, cut(depth(), {kInfer, kSteps}));
+  Loops others;
+  for (size_t o = n_sums; o < column(); ++o)
+    if (o != row) others.push_back(loops[o]);
+  const Loops sums(loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(n_sums));
+  Loops steps(loops.begin() + static_cast<std::ptrdiff_t>(n_spatial), loops.end() - 2);
+  steps.push_back(k[0]);
+  const LoopRef term = loops[loops.size() - 2];
+  // The fewer of rows and columns inside: their parts stay in the second-level cache.
+  FETTLE_TRY(const int64_t rows_outside,
+             decider.pick(s, {"rows_outside", {0, 1}, extents[row] > extents[column()] ? size_t{1} : size_t{0}}));
+  const Loops tiles = rows_outside ? Loops{i[0], j[0]} : Loops{j[0], i[0]};
+  FETTLE_TRY_VOID(
+      reorder(s, {.loops = concatenated({others, sums, tiles, steps, {term, i[1], j[1], i[2], j[2], k[1]}})}));
+  for (const LoopRef& loop : {term, i[1], j[1]}) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
+  tile = tiles.back();
+  int64_t n_others = 1;
+  for (size_t o = n_sums; o < column(); ++o)
+    if (o != row) n_others *= extents[o];
+  dealt_out = n_others >= threads ? others : n_sums > 0 ? tiles : concatenated({others, tiles});
+
+  FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = tile}));
+  FETTLE_TRY(const Loops copied, get_loops(s, {.block = back}));
+  FETTLE_TRY(const Loops r,
+             split(s, {.loop = copied[copied.size() - (column() - row) - 1], .factors = {kInfer, kTile}}));
+  FETTLE_TRY(const Loops c, split(s, {.loop = copied.back(), .factors = {kInfer, kTile}}));
+  FETTLE_TRY_VOID(reorder(s, {.loops = {r[0], c[0], r[1], c[1]}}));
+  for (const LoopRef& loop : {r[0], c[0]}) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
+  FETTLE_TRY_VOID(finish(back));
+  FETTLE_TRY_VOID(as_unit(back, kStore, 2));
+  FETTLE_TRY(const BlockRef init, decompose_reduction(s, {.block = product, .loop = steps.front()}));
+  FETTLE_TRY_VOID(finish(init));
+  FETTLE_TRY_VOID(as_unit(init, kZero, 2));
+  made.push_back(parts.product);
+  return as_unit(product, kProduct, 3);
+}
+
+// Whether a tile is in doubt, and what it is as written, in vectors.
+Result<> SplitTiling::tile_of_outputs() {
+  made.insert(made.end(), {parts.written, parts.doubt, parts.extremes});
+  const int64_t lanes = lanes_of(target, kF32);
+  {
+    FETTLE_TRY(const BlockRef extremes, block(parts.extremes));
+    FETTLE_TRY(const Loops l, get_loops(s, {.block = extremes}));
+    FETTLE_TRY(const Loops j, split(s, {.loop = l[l.size() - 2], .factors = {kInfer, lanes}, .tail = Tail::kMask}));
+    FETTLE_TRY_VOID(reorder(s, {.loops = {l.back(), j[0], j[1]}}));
+    FETTLE_TRY_VOID(unroll(s, {.loop = j[0]}));
+    FETTLE_TRY_VOID(vectorize(s, {.loop = j[1]}));
+    FETTLE_TRY_VOID(begin_sums(s, extremes, l.back()));
+    made.push_back(parts.extremes + "_init");
+  }
+  FETTLE_TRY(const BlockRef written, block(parts.written));
+  FETTLE_TRY(const LoopsByKind kinds, loops_by_kind(s, written));
+  FETTLE_TRY(const Loops j, split(s, {.loop = kinds.spatial.back(), .factors = {kInfer, lanes}, .tail = Tail::kMask}));
+  Loops order = {j[0]};
+  order.insert(order.end(), kinds.reduction.begin(), kinds.reduction.end());
+  order.push_back(j[1]);
+  FETTLE_TRY_VOID(reorder(s, {.loops = order}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = j[1]}));
+  FETTLE_TRY_VOID(begin_sums(s, written, kinds.reduction.front()));
+  made.push_back(parts.written + "_init");
+  return {};
+}
+
+Result<> SplitTiling::outputs() {
+  const int64_t lanes = lanes_of(target, kF32);
+  const BlockNode* written = find_block(s.func()->body, parts.written);
+  const auto readers = consumers_of(s.func().root(), written->writes[0].buffer.get());
+  if (readers.size() != 1) return fail(ErrorCode::E230, parts.written + " is not read by one block");
+  FETTLE_TRY(BlockRef last, block(std::string(readers.front()->name)));
+  inline_consumers(s, last);
+  const auto now = consumers_of(s.func().root(), find_block(s.func()->body, parts.written)->writes[0].buffer.get());
+  const std::string name_of_last(now.front()->name);
+  FETTLE_TRY(last, block(name_of_last));
+  made.push_back(name_of_last);
+  if (!parts.total.empty()) {
+    FETTLE_TRY(const BlockRef total, block(parts.total));
+    FETTLE_TRY_VOID(reverse_compute_at(s, {.block = total, .loop = tile}));
+    made.push_back(parts.total);
+    FETTLE_TRY(const LoopsByKind sums, loops_by_kind(s, total));
+    FETTLE_TRY(const Loops lane,
+               split(s, {.loop = sums.spatial.back(), .factors = {kInfer, lanes}, .tail = Tail::kMask}));
+    FETTLE_TRY_VOID(vectorize(s, {.loop = lane[1]}));
+  }
+  FETTLE_TRY(const Loops l, get_loops(s, {.block = last}));
+  const size_t r = row - n_sums;
+  FETTLE_TRY(const Loops i, split(s, {.loop = l[r], .factors = {kInfer, rows}, .tail = Tail::kPartition}));
+  FETTLE_TRY(const Loops j, split(s, {.loop = l.back(), .factors = {kInfer, columns}, .tail = Tail::kPartition}));
+  Loops outer;
+  for (size_t o = 0; o + 1 < l.size(); ++o)
+    if (o != r) outer.push_back(l[o]);
+  outer.insert(outer.end(), {i[0], j[0]});
+  FETTLE_TRY_VOID(reorder(s, {.loops = concatenated({outer, {i[1], j[1]}})}));
+  for (const std::string& name : {parts.written, parts.doubt, parts.extremes}) {
+    FETTLE_TRY(const BlockRef of, block(name));
+    FETTLE_TRY_VOID(compute_at(s, {.block = of, .loop = j[0]}));
+  }
+  FETTLE_TRY_VOID(tile_of_outputs());
+  FETTLE_TRY_VOID(vectorize_copy(s, last, outer.size(), lanes, false));
+  return parallelize(s, outer, {.threads = threads});
+}
+
+// The parts of the data, all of 32 elements at a time: for …, x: for p (unrolled): for k in 32 (lanes)
+Result<> SplitTiling::split_data() {
+  FETTLE_TRY(const BlockRef writer, block(parts.data));
+  FETTLE_TRY(const Loops l, get_loops(s, {.block = writer}));  // … k0 p x k1
+  const size_t n = l.size();
+  FETTLE_TRY_VOID(reorder(s, {.loops = {l[n - 2], l[n - 3], l[n - 1]}}));
+  FETTLE_TRY_VOID(unroll(s, {.loop = l[n - 3]}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = l[n - 1]}));
+  made.insert(made.end(), {parts.data, parts.weights});
+  return parallelize(s, {l.begin(), l.end() - 3}, {.threads = threads});
+}
+
+}  // namespace
+
+std::optional<std::string> splittable_product(const Func& func, const Target& target) {
+  const TensorIntrinsicDef* unit = find_tensor_intrinsic(kProduct);
+  if (!unit || !unit->available(target)) return {};
+  const BlockNode* reduction = nullptr;
+  for (const BlockNode* block : blocks_of(func.root())) {
+    if (!block->init) continue;
+    if (reduction) return {};
+    reduction = block;
+  }
+  if (!reduction) return {};
+  const auto structure = block_structure(func, *reduction, Extents::kOpen);
+  return structure && is_large(*structure, func) ? std::optional<std::string>(reduction->name) : std::nullopt;
+}
+
+Result<SplitParts> replace_by_split_product(Schedule& s, const std::string& product, int64_t terms) {
+  const BlockNode* block = find_block(s.func()->body, product);
+  const StoreNode* store = block ? single_store(*block) : nullptr;
+  if (!store) return fail(ErrorCode::E230, product + " is no product");
+  int64_t steps = 1, rows = 1, columns = 1;
+  for (const IterVar& iter : block->iters) {
+    const int64_t* extent = as_int(iter.extent);
+    if (!extent) return fail(ErrorCode::E230, product + " has open extents");
+    if (iter.kind == IterKind::kReduce) steps = std::max(steps, *extent);
+    for (size_t d = 0; d < store->indices.size(); ++d)
+      if (store->indices[d].get() == iter.var.get())
+        (d + 1 == store->indices.size() ? columns : rows) = *extent;  // rows: the last before the columns
+  }
+  const int64_t sums = steps <= kLongestSum ? 1 : (steps + kUsualSteps - 1) / kUsualSteps;
+  const int64_t each = round_up((steps + sums - 1) / sums, kSteps);
+  const auto of = [](int64_t n) { return round_up(n, kTile) % (2 * kTile) == 0 ? 2 * kTile : kTile; };
+  FETTLE_TRY(const BlockRef ref, get_block(s, {.name = product}));
+  FETTLE_TRY_VOID(
+      reformulate(s, {.block = ref, .kind = "split_product", .numbers = {terms, each, of(rows), of(columns)}}));
+  const auto parts = split_parts(s.func(), product);
+  return parts ? Result<SplitParts>(*parts) : fail(ErrorCode::E230, "the reformulation has other parts");
+}
+
+std::optional<SplitParts> split_parts(const Func& func, std::string_view product) {
+  SplitParts parts{.block = std::string(product)};
+  std::vector<std::string> outputs;
+  for (const BlockNode* block : blocks_of(func.root())) {
+    if (part_of(*block) != product) continue;
+    const std::string_view role = role_of(*block);
+    if (role == kDataRole) parts.data = block->name;
+    if (role == kWeightsRole) parts.weights = block->name;
+    if (role == kProductRole) parts.product = block->name;
+    if (role == kOutputsRole) outputs.push_back(std::string(block->name));
+  }
+  if (outputs.size() == 4) {
+    parts.total = outputs.front();
+    outputs.erase(outputs.begin());
+  }
+  if (outputs.size() != 3 || parts.data.empty() || parts.weights.empty() || parts.product.empty()) return {};
+  parts.extremes = outputs[0];
+  parts.doubt = outputs[1];
+  parts.written = outputs[2];
+  return parts;
+}
+
+Result<Finished> split_product_tiles(Schedule& s, const Target& target, Decider& decider, const SplitParts& parts,
+                                     int threads) {
+  SplitTiling tiling{.s = s, .target = target, .decider = decider, .parts = parts, .threads = threads};
+  FETTLE_TRY_VOID(tiling.look());
+  FETTLE_TRY_VOID(tiling.tile_product());
+  FETTLE_TRY_VOID(tiling.lay_out());
+  FETTLE_TRY_VOID(tiling.outputs());
+  FETTLE_TRY_VOID(tiling.split_data());
+  FETTLE_TRY_VOID(parallelize(s, tiling.dealt_out, {.threads = threads}));
+  return std::move(tiling.made);
+}
+
+}  // namespace fettle
