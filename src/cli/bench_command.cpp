@@ -12,7 +12,7 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string model, database, seconds_text = "3";
+  std::string model, target, database, seconds_text = "3";
   std::vector<std::string> against;
   int threads = 0;
   uint64_t seed = 0;
@@ -53,6 +53,7 @@ Result<Report> bench_model(const Options& options) {
   if (!options.against.empty() && is_library_path(options.model))
     return fail(ErrorCode::E709, "other engines need the ONNX file, not a compiled model", "--against");
   FETTLE_TRY(const Model model, open_model(options.model, {.threads = options.threads,
+                                                           .target = options.target,
                                                            .shapes = options.shapes,
                                                            .database = database_to_read(options.database),
                                                            .warn = progress,
@@ -116,6 +117,7 @@ Command add_bench_command(App& app) {
   made->add_option("--seed", options->seed, "of the random inputs")->capture_default_str();
   made->add_flag("--profile", options->profile, "also the time of each kernel");
   add_threads(made, &options->threads);
+  add_target(made, &options->target);
   add_run_options(made, &options->pin, &options->keep_denormals);
   add_shapes(made, &options->shapes);
   add_limits(made, &options->limits);

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <set>
 
+#include "codegen/device_def.h"
 #include "runtime/npy.h"
 #include "runtime/origins.h"
 
@@ -293,6 +294,21 @@ void add_workload_equality(App* app, WorkloadEquality* equality, size_t modes) {
 void add_threads(App* app, int* threads) {
   app->add_option("--threads", *threads, "threads that the model runs on; default: as many as this process may use")
       ->between(1, 1024);
+}
+
+void add_target(App* app, std::string* target) {
+  app->add_option_function(
+         "--target",
+         [target](const std::string& text) -> std::string {
+           const auto parsed = parse_target(text);
+           if (!parsed) return parsed.error().message;
+           if (const auto device = device_of(*parsed); !device) return device.error().message;
+           *target = text;
+           return "";
+         },
+         "what kernels run on: cuda, \"cuda -arch sm_80\", opencl (docs/gpu.md); default: this machine's CPU")
+      ->type_name("TARGET")
+      ->one_at_a_time();
 }
 
 void add_run_options(App* app, bool* pin, bool* keep_denormals) {

@@ -12,7 +12,7 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string model, out, database;
+  std::string model, target, out, database;
   int threads = 0;
   InputShapes shapes;
   OpenSizes sizes;
@@ -30,6 +30,7 @@ Result<Report> compile(const Options& options) {
   const std::string database = options.untuned ? std::string() : database_to_read(options.database);
   FETTLE_TRY(const CompiledModel model, compile_source(options.model,
                                                        {.threads = options.threads,
+                                                        .target = options.target,
                                                         .shapes = options.shapes,
                                                         .database = database,
                                                         .warn = progress,
@@ -86,6 +87,7 @@ Command add_compile_command(App& app) {
   add_max_error(made, &options->max_error);
   add_vendor(made, &options->vendor);
   add_threads(made, &options->threads);
+  add_target(made, &options->target);
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);
   add_no_pass(made, &options->without);

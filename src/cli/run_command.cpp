@@ -14,7 +14,7 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string model, database, folder;
+  std::string model, target, database, folder;
   InputFiles inputs;
   PassNames without;
   Limits limits;
@@ -104,6 +104,7 @@ Result<Report> run_model(const Options& options) {
   if (options.verify) return verify(options, inputs);
   const auto open = options.cache ? open_cached_model : open_model;
   FETTLE_TRY(const Model model, open(options.model, {.threads = options.threads,
+                                                     .target = options.target,
                                                      .shapes = shapes,
                                                      .database = database_to_read(options.database),
                                                      .warn = progress,
@@ -152,6 +153,7 @@ Command add_run_command(App& app) {
   add_no_pass(made, &options->without);
   add_limits(made, &options->limits);
   add_threads(made, &options->threads);
+  add_target(made, &options->target);
   add_run_options(made, &options->pin, &options->keep_denormals);
   return {made, [options] { return run_model(*options); }, &options->json};
 }

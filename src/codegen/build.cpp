@@ -5,7 +5,6 @@
 #include "analysis/computes_once.h"
 #include "codegen/kernel_source.h"
 #include "codegen/llvm/version.h"
-#include "lower/alternate.h"
 #include "lower/packings.h"
 #include "lower/version.h"
 #include "schedule/primitive.h"
@@ -54,22 +53,23 @@ Result<BuiltKernel> build_kernel(const Func& scheduled, const Target& target, Ob
                                  const BuildOptions& options) {
   if (!options.plain && !kernel_source_of(scheduled).empty()) return build_offered(scheduled, target, options);
   FETTLE_TRY(const DeviceDef* const device, device_of(target));
-  FETTLE_TRY(const LoweredKernel lowered,
-             device->lower(options.alternates ? with_alternating_loops(scheduled) : scheduled, target, options.plain));
   BuiltKernel built;
+  built.entry = options.entry_name.empty() ? scheduled->name : options.entry_name;
+  FETTLE_TRY(CompiledProgram compiled,
+             device->compile(scheduled, target,
+                             {.entry = built.entry, .plain = options.plain, .alternates = options.alternates}, cache));
   FETTLE_TRY(built.info, describe_kernel(scheduled, options));
-  built.alternates = lowered.int_params.size() > scheduled->int_params.size();
-  if (built.info.params.size() != lowered.kernel_params.size())
+  built.alternates = compiled.alternates;
+  if (built.info.params.size() != compiled.kernel_params.size())
     return fail(ErrorCode::E302, "the parameters of " + scheduled->name + " are not those that were lowered");
-  built.entry = options.entry_name.empty() ? lowered.kernel.entry : options.entry_name;
-  FETTLE_TRY(built.image, device->build(lowered.kernel, target, built.entry, cache));
-  if (lowered.prologue.entry.empty()) return built;
-  built.prologue_entry = built.entry + "_prologue";
-  FETTLE_TRY(built.prologue_image, device->build(lowered.prologue, target, built.prologue_entry, cache));
-  for (const Param& param : lowered.prologue_params)
-    for (size_t i = 0; i < lowered.kernel_params.size(); ++i)
-      if (lowered.kernel_params[i].buffer == param.buffer) built.prologue_params.push_back(static_cast<int>(i));
-  if (built.prologue_params.size() != lowered.prologue_params.size())
+  built.image = std::move(compiled.kernel);
+  if (compiled.prologue.empty()) return built;
+  built.prologue_entry = prologue_entry(built.entry);
+  built.prologue_image = std::move(compiled.prologue);
+  for (const Param& param : compiled.prologue_params)
+    for (size_t i = 0; i < compiled.kernel_params.size(); ++i)
+      if (compiled.kernel_params[i].buffer == param.buffer) built.prologue_params.push_back(static_cast<int>(i));
+  if (built.prologue_params.size() != compiled.prologue_params.size())
     return fail(ErrorCode::E302, "a parameter of the prologue of " + built.entry + " is unknown");
   return built;
 }

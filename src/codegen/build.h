@@ -43,7 +43,7 @@ struct BuiltKernel {
   /// `int32_t ENTRY(FettleContext*, void** buffers, const int64_t* ints)`, buffers in the order of info.params.
   std::string entry;
   KernelImage image;
-  std::string prologue_entry;  // empty: nothing depends on constants alone
+  std::string prologue_entry;  // empty: nothing depends on constants alone. Host code, whatever the device
   KernelImage prologue_image;
   std::vector<int> prologue_params;  // indices into info.params
   KernelInfo info;

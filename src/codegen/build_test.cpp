@@ -143,13 +143,13 @@ func add(A: f32[40], B: f32[40] output):
 )"),
                                   target, cache);
   ASSERT_TRUE(built) << built.error().to_string();
-  const auto image = device->load(built->image, built->entry);
+  const auto image = load_image(built->image, built->entry);
   ASSERT_TRUE(image) << image.error().to_string();
   const auto a = *device->allocate(160), b = *device->allocate(160);
   const std::vector<float> values(40, 2);
-  device->copy_to(a.get(), values.data(), 160);
+  ASSERT_TRUE(device->copy_to(a.get(), values.data(), 160));
   const std::vector<void*> buffers = {a.get(), b.get()};
-  ASSERT_TRUE(device->launch(device->open_stream(1), *image, buffers, {}));
+  ASSERT_TRUE(device->launch(*device->open_stream(1), *image, buffers, {}));
   EXPECT_EQ(reinterpret_cast<const float*>(b.get())[39], 3);
 }
 

@@ -1,6 +1,7 @@
 #include "codegen/context_users.h"
 
 #include "ir/annotations.h"
+#include "ir/device_annotations.h"
 #include "ir/visit.h"
 
 namespace fettle {
@@ -10,7 +11,7 @@ constexpr int64_t kMaxStackBytes = 16 << 10;
 
 bool uses_context(const Func& func, const std::set<std::string>& users, bool parallel) {
   if (!func || !func->body) return false;
-  bool needed = func->annotations.get_int(kHostKey, 0) != 0;
+  bool needed = func->annotations.get_int(kHostKey, 0) != 0 || func->annotations.get_int(kDeviceHostKey, 0) != 0;
   walk(func->body, [&](const Stmt& s) {
     if (const auto* loop = s.as<ForNode>()) needed |= loop->loop_kind == ForKind::kParallel && parallel;
     if (const auto* allocation = s.as<AllocateNode>()) needed |= !on_stack(*allocation->buffer);

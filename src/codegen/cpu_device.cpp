@@ -3,17 +3,14 @@
 #include <cstring>
 
 #include "codegen/device_def.h"
-#include "codegen/llvm/jit_module.h"
 #include "codegen/llvm/llvm_codegen.h"
+#include "lower/alternate.h"
+#include "lower/lower.h"
 #include "rt/context.h"
 #include "target/host_memory.h"
 
 namespace fettle {
 namespace {
-
-Result<LoweredKernel> lower_for_cpu(const Func& scheduled, const Target& target, bool plain) {
-  return lower(scheduled, target, {.pipeline = plain ? Pipeline::kPlain : Pipeline::kFull});
-}
 
 /// Each Func but the entry by itself, so that micro-kernels are compiled once.
 Result<KernelImage> build_for_cpu(const IrModule& module, const Target& target, const std::string& entry_name,
@@ -43,14 +40,18 @@ Result<KernelImage> build_for_cpu(const IrModule& module, const Target& target, 
   return image;
 }
 
-Result<LoadedImage> load_on_cpu(const KernelImage& image, const std::string& entry) {
-  std::vector<std::vector<uint8_t>> objects;
-  for (const CodePart& part : image) objects.push_back(*part.bytes);
-  FETTLE_TRY(JitModule linked, JitModule::load(objects));
-  const auto module = std::make_shared<const JitModule>(std::move(linked));
-  const auto function = reinterpret_cast<FettleKernel>(module->lookup(entry));
-  if (!function) return fail(ErrorCode::E303, "the object does not define " + entry);
-  return LoadedImage{function, module, module->size_bytes()};
+Result<CompiledProgram> compile_for_cpu(const Func& scheduled, const Target& target, const ProgramRequest& request,
+                                        ObjectCache& cache) {
+  FETTLE_TRY(const LoweredKernel lowered,
+             lower(request.alternates ? with_alternating_loops(scheduled) : scheduled, target,
+                   {.pipeline = request.plain ? Pipeline::kPlain : Pipeline::kFull}));
+  CompiledProgram made{.kernel_params = lowered.kernel_params,
+                       .prologue_params = lowered.prologue_params,
+                       .alternates = lowered.int_params.size() > scheduled->int_params.size()};
+  FETTLE_TRY(made.kernel, build_for_cpu(lowered.kernel, target, request.entry, cache));
+  if (lowered.prologue.entry.empty()) return made;
+  FETTLE_TRY(made.prologue, build_for_cpu(lowered.prologue, target, prologue_entry(request.entry), cache));
+  return made;
 }
 
 Result<std::shared_ptr<std::byte>> allocate_on_host(int64_t bytes) {
@@ -59,13 +60,14 @@ Result<std::shared_ptr<std::byte>> allocate_on_host(int64_t bytes) {
   return block;
 }
 
-void copy_on_host(void* device, const void* host, int64_t bytes) {
-  if (bytes > 0) std::memcpy(device, host, static_cast<size_t>(bytes));
+Result<> copy_on_host(void* to, const void* from, int64_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+  return {};
 }
 
-DeviceStream open_team(int threads) {
+Result<DeviceStream> open_team(int threads) {
   const auto owned = std::make_shared<rt::OwnedContext>(threads);
-  return {owned, owned->get()};
+  return DeviceStream{owned, owned->get()};
 }
 
 Result<> launch_on_cpu(const DeviceStream& stream, const LoadedImage& image, std::span<void* const> buffers,
@@ -78,12 +80,12 @@ Result<> launch_on_cpu(const DeviceStream& stream, const LoadedImage& image, std
 }  // namespace
 
 constinit const DeviceDef cpu_device = {.kind = "llvm",
-                                        .lower = lower_for_cpu,
-                                        .build = build_for_cpu,
-                                        .load = load_on_cpu,
-                                        .shares_host_memory = true,
+                                        .compile = compile_for_cpu,
+                                        .driver = nullptr,
+                                        .driver_symbol = nullptr,
                                         .allocate = allocate_on_host,
                                         .copy_to = copy_on_host,
+                                        .copy_from = copy_on_host,
                                         .open_stream = open_team,
                                         .launch = launch_on_cpu};
 

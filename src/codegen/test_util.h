@@ -32,9 +32,9 @@ inline std::vector<float> run_built(const BuiltKernel& built, int threads) {
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i + 3 * buffers.size()) * 7 % 11) - 5;
     if (param.source >= 0 && param.kind != ParamKind::kOutput) param.layout.to_physical(values.data(), buffers.back());
   }
-  const DeviceStream stream = device.open_stream(threads);
+  const DeviceStream stream = *device.open_stream(threads);
   const auto run = [&](const KernelImage& image, const std::string& entry, const std::vector<void*>& arguments) {
-    const auto loaded = device.load(image, entry);
+    const auto loaded = load_image(image, entry);
     FETTLE_CHECK_MSG(loaded.has_value(), loaded ? "" : loaded.error().to_string());
     const auto done = device.launch(stream, *loaded, arguments, {});
     FETTLE_CHECK_MSG(done.has_value(), done ? "" : done.error().to_string());

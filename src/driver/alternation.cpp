@@ -60,7 +60,7 @@ class Finder {
 std::vector<int> alternating_calls(const PlannedModel& planned) { return Finder(planned).run(); }
 
 std::vector<bool> alternating_requests(const PlannedModel& planned) {
-  const std::vector<int> loops = alternating_calls(planned);
+  const std::vector<int> loops = planned.options.target.has_threads() ? std::vector<int>() : alternating_calls(planned);
   std::vector<bool> workloads(planned.plan.workloads.size(), false);
   for (size_t c = 0; c < loops.size(); ++c)
     if (loops[c] >= 0) workloads[static_cast<size_t>(planned.plan.calls[c].workload)] = true;

@@ -50,8 +50,7 @@ Result<std::vector<BuiltKernel>> compile_workloads(PlannedModel& planned) {
 Result<BuiltModel> build_model(PlannedModel planned) {
   BuiltModel built{std::move(planned), {}, {}};
   FETTLE_TRY(built.kernels, compile_workloads(built.planned));
-  FETTLE_TRY(built.constants,
-             make_constants(built.planned.plan, built.planned.constants, built.planned.options.target, built.kernels));
+  FETTLE_TRY(built.constants, make_constants(built.planned.plan, built.planned.constants, built.kernels));
   return built;
 }
 

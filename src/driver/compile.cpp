@@ -9,6 +9,7 @@
 
 #include "base/version.h"
 #include "codegen/artefact/artefact.h"
+#include "codegen/device/host_stub.h"
 #include "codegen/llvm/jit_module.h"
 #include "codegen/llvm/llvm_codegen.h"
 #include "driver/alternation.h"
@@ -16,6 +17,7 @@
 #include "driver/necessary_work.h"
 #include "graph/plan/host_program.h"
 #include "graph/strings.h"
+#include "rt/device.h"
 #include "rt/model.h"
 #include "runtime/dtype.h"
 
@@ -28,6 +30,7 @@ struct CompiledModel::State {
   std::vector<TaskInfo> tasks;
   std::string plan_text;
   std::vector<GraphCall> calls;
+  const DeviceDef* device = nullptr;  // that kernels run on
 };
 
 namespace {
@@ -175,8 +178,16 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   artefact.name = planned.options.name;
   artefact.compiler = name_and_version();
   for (const std::string& library : libraries_of(built.kernels)) artefact.compiler += ", needs " + library;
-  artefact.target_cpu = target.cpu;
-  artefact.target_features = needed_features(target.features);
+  FETTLE_TRY(state->device, device_of(target));
+  const bool on_device = !state->device->shares_host_memory();
+  // The host program of such a model starts its kernels.
+  const Target host_target = on_device ? host_of_devices() : target;
+  if (on_device) {
+    artefact.device = state->device->driver->device;
+    artefact.driver = state->device->driver_symbol;
+  }
+  artefact.target_cpu = on_device ? fmt::format("{} {}", target.kind, target.cpu) : target.cpu;
+  artefact.target_features = needed_features(host_target.features);
   artefact.default_threads = planned.options.threads;
   artefact.entry = "fettle_host";
   artefact.arena_bytes = planned.arena_bytes();
@@ -248,6 +259,8 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   HostInterface interface;
   interface.arena_bytes = max(plan.arena_bytes, 64);
   interface.n_loops = plan.n_loops;
+  interface.on_device = on_device;
+  interface.counters_at = planned.counters_at;
   for (const SizeStage& stage : plan.stages) interface.stage_arena_bytes.push_back(stage.arena_bytes);
   for (const GraphOutput& output : graph.outputs()) {
     int stage = 0;
@@ -266,7 +279,7 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   host.entry = "host";
   SizeTable table(graph, plan);
   host.funcs["host"] = host_program("host", interface, host_steps(plan, plan.steps, calls, artefact.step_names), table);
-  FETTLE_TRY(std::vector<uint8_t> host_object, compile_object(host, target, {.entry_name = artefact.entry}));
+  FETTLE_TRY(std::vector<uint8_t> host_object, compile_object(host, host_target, {.entry_name = artefact.entry}));
   artefact.objects.push_back(std::move(host_object));
   if (!table.empty()) {
     const std::vector<Func> programs = table.programs("sizes");
@@ -279,7 +292,7 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
         artefact.resize = symbol;
       else
         artefact.stages.push_back({symbol, table.arena_of(static_cast<int>(stage)), plan.stages[stage - 1].keeps});
-      FETTLE_TRY(std::vector<uint8_t> object, compile_object(sizes, target, {.entry_name = symbol}));
+      FETTLE_TRY(std::vector<uint8_t> object, compile_object(sizes, host_target, {.entry_name = symbol}));
       artefact.objects.push_back(std::move(object));
     }
     artefact.n_sizes = static_cast<int32_t>(table.entries().size());
@@ -437,6 +450,8 @@ Result<std::shared_ptr<const FettleModelInfo>> CompiledModel::load() const {
   info.step_names = loaded->step_names.data();
   info.n_steps = std::ssize(loaded->step_names);
   info.functions = &fettle_rt_functions;
+  info.driver = state_->device->driver;
+  info.device = artefact.device;
   if (!info.entry || (info.n_sizes > 0 && !info.resize)) return fail(ErrorCode::E303, "the host program is missing");
   return std::shared_ptr<const FettleModelInfo>(loaded, &loaded->info);
 }

@@ -44,26 +44,27 @@ std::vector<int64_t> strings_of(const Plan& plan) {
   return {found.begin(), found.end()};
 }
 
-/// The tensor's bytes, aligned, in the device's memory.
-Result<ConstantBytes> as_it_lies(const DeviceDef& device, const ConstantTensor& tensor) {
+/// The tensor's bytes, aligned. Constants are made in this process's memory, whatever the device of the kernels: these
+/// may run elsewhere, and later.
+Result<ConstantBytes> as_it_lies(const ConstantTensor& tensor) {
   constexpr uintptr_t kAlignment = 64;  // a mapped file may hold a tensor anywhere
-  if (device.shares_host_memory && reinterpret_cast<uintptr_t>(tensor.bytes.get()) % kAlignment == 0)
+  if (reinterpret_cast<uintptr_t>(tensor.bytes.get()) % kAlignment == 0)
     return ConstantBytes{tensor.bytes, tensor.size_bytes};
-  FETTLE_TRY(const std::shared_ptr<std::byte> bytes, device.allocate(tensor.size_bytes));
-  device.copy_to(bytes.get(), tensor.data(), tensor.size_bytes);
+  FETTLE_TRY(const std::shared_ptr<std::byte> bytes, cpu_device.allocate(tensor.size_bytes));
+  FETTLE_TRY_VOID(cpu_device.copy_to(bytes.get(), tensor.data(), tensor.size_bytes));
   return ConstantBytes{bytes, tensor.size_bytes};
 }
 
-/// The tensor as the kernel or its prologue expects it, in the device's memory.
-Result<ConstantBytes> laid_out(const DeviceDef& device, const ConstantTensor& given, const KernelParam& param,
+/// The tensor as the kernel or its prologue expects it.
+Result<ConstantBytes> laid_out(const ConstantTensor& given, const KernelParam& param,
                                const std::vector<int64_t>& strings) {
   FETTLE_TRY(const ConstantTensor tensor, as_stored(given, strings));
-  if (param.layout.is_identity()) return as_it_lies(device, tensor);
+  if (param.layout.is_identity()) return as_it_lies(tensor);
   const int64_t size = param.layout.physical_bytes();
-  FETTLE_TRY(const std::shared_ptr<std::byte> bytes, device.allocate(size));
+  FETTLE_TRY(const std::shared_ptr<std::byte> bytes, cpu_device.allocate(size));
   std::vector<std::byte> physical(static_cast<size_t>(size));
   param.layout.to_physical(tensor.data(), physical.data());
-  device.copy_to(bytes.get(), physical.data(), size);
+  FETTLE_TRY_VOID(cpu_device.copy_to(bytes.get(), physical.data(), size));
   return ConstantBytes{bytes, size};
 }
 
@@ -80,15 +81,14 @@ void let_go(const ConstantTensor& tensor) {
 /// Runs prologues, each loaded once.
 class Packer {
  public:
-  Packer(const DeviceDef& device, const std::vector<int64_t>& strings)
-      : device_(device), strings_(strings), stream_(device.open_stream(1)) {}
+  explicit Packer(const std::vector<int64_t>& strings) : strings_(strings) {}
 
   /// Fills the buffers that `kernel`'s prologue makes: those of `made`, by the kernel's parameters.
   Result<> run(const Plan& plan, const PlannedCall& call, const BuiltKernel& kernel,
                const std::map<size_t, std::byte*>& made) {
     LoadedImage& prologue = prologues_[kernel.entry];
     if (!prologue.function) {
-      FETTLE_TRY(prologue, device_.load(kernel.prologue_image, kernel.prologue_entry));
+      FETTLE_TRY(prologue, load_image(kernel.prologue_image, kernel.prologue_entry));
     }
     std::vector<ConstantBytes> held;
     std::vector<void*> buffers;
@@ -97,16 +97,19 @@ class Packer {
       if (const auto place = made.find(static_cast<size_t>(p)); place != made.end()) {
         buffers.push_back(place->second);
       } else if (const ConstantTensor* tensor = constant_of(plan, call, param)) {
-        FETTLE_TRY(ConstantBytes bytes, laid_out(device_, *tensor, param, strings_));
+        FETTLE_TRY(ConstantBytes bytes, laid_out(*tensor, param, strings_));
         buffers.push_back(const_cast<std::byte*>(bytes.bytes.get()));
         held.push_back(std::move(bytes));
       } else {  // stored already
-        FETTLE_TRY(const std::shared_ptr<std::byte> scratch, device_.allocate(param.layout.physical_bytes()));
+        FETTLE_TRY(const std::shared_ptr<std::byte> scratch, cpu_device.allocate(param.layout.physical_bytes()));
         buffers.push_back(scratch.get());
         held.push_back({scratch, param.layout.physical_bytes()});
       }
     }
-    if (!device_.launch(stream_, prologue, buffers, {}))
+    if (!stream_) {
+      FETTLE_TRY(stream_, cpu_device.open_stream(1));
+    }
+    if (!cpu_device.launch(stream_, prologue, buffers, {}))
       return fail(ErrorCode::E710, "packing the constants of " + label_of(call) + " failed");
     for (const int p : kernel.prologue_params)
       if (const ConstantTensor* tensor = constant_of(plan, call, kernel.info.params[static_cast<size_t>(p)]))
@@ -115,7 +118,6 @@ class Packer {
   }
 
  private:
-  const DeviceDef& device_;
   const std::vector<int64_t>& strings_;
   DeviceStream stream_;
   std::map<std::string, LoadedImage> prologues_;  // by the entries of their kernels
@@ -239,24 +241,23 @@ ConstantPlan plan_constants(const Plan& plan, const std::vector<ChosenSchedule>&
   return planned;
 }
 
-Result<std::vector<ConstantBytes>> make_constants(const Plan& plan, const ConstantPlan& planned, const Target& target,
+Result<std::vector<ConstantBytes>> make_constants(const Plan& plan, const ConstantPlan& planned,
                                                   const std::vector<BuiltKernel>& kernels) {
-  FETTLE_TRY(const DeviceDef* const device, device_of(target));
   std::vector<ConstantBytes> made(planned.stored.size());
-  Packer packer(*device, planned.strings);
+  Packer packer(planned.strings);
   for (size_t s = 0; s < made.size(); ++s) {
     if (made[s].bytes) continue;
     const StoredConstant& stored = planned.stored[s];
     if (stored.as_it_is) {
       FETTLE_TRY(const ConstantTensor tensor, as_stored(*stored.as_it_is, planned.strings));
-      FETTLE_TRY(made[s], as_it_lies(*device, tensor));
+      FETTLE_TRY(made[s], as_it_lies(tensor));
       continue;
     }
     const PlannedCall& call = plan.calls[static_cast<size_t>(stored.call)];
     const BuiltKernel& kernel = kernels[static_cast<size_t>(call.workload)];
     const std::vector<KernelParam>& params = kernel.info.params;
     if (const ConstantTensor* tensor = constant_of(plan, call, params[stored.param])) {
-      FETTLE_TRY(made[s], laid_out(*device, *tensor, params[stored.param], planned.strings));
+      FETTLE_TRY(made[s], laid_out(*tensor, params[stored.param], planned.strings));
       continue;
     }
     // All that this prologue makes and that nobody has made.
@@ -267,7 +268,7 @@ Result<std::vector<ConstantBytes>> make_constants(const Plan& plan, const Consta
       ConstantBytes& place = made[static_cast<size_t>(indices[i])];
       if (place.bytes) continue;
       const int64_t size = params[i].layout.physical_bytes();
-      FETTLE_TRY(const std::shared_ptr<std::byte> bytes, device->allocate(size));
+      FETTLE_TRY(const std::shared_ptr<std::byte> bytes, cpu_device.allocate(size));
       place = {bytes, size};
       places[i] = bytes.get();
     }

@@ -60,7 +60,7 @@ struct ConstantBytes {
 };
 
 /// Makes what is planned: copies, lays out, and runs each prologue as often as its sources differ. E303, E710.
-Result<std::vector<ConstantBytes>> make_constants(const Plan& plan, const ConstantPlan& planned, const Target& target,
+Result<std::vector<ConstantBytes>> make_constants(const Plan& plan, const ConstantPlan& planned,
                                                   const std::vector<BuiltKernel>& kernels);
 
 /// Constants that are smaller are packed as each kernel likes.

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "codegen/device_def.h"
 #include "database/sqlite_database.h"
 #include "target/host_memory.h"
 
@@ -54,6 +55,10 @@ Result<PlannedModel> plan_graph(Graph graph, std::string name, const OpenOptions
   Plans plans(std::make_shared<const Graph>(std::move(graph)));
   CompileOptions compile;
   compile.target = detect_host(options.threads);
+  if (!options.target.empty()) {
+    FETTLE_TRY(compile.target, parse_target(options.target));
+    FETTLE_TRY_VOID(device_of(compile.target));
+  }
   compile.threads = compile.target.threads;
   compile.name = std::move(name);
   compile.warn = options.warn;

@@ -18,7 +18,8 @@
 namespace fettle {
 
 struct OpenOptions {
-  int threads = 0;  // 0: as many as this process may use; of a library: what it was compiled for
+  int threads = 0;          // 0: as many as this process may use; of a library: what it was compiled for
+  std::string target = {};  // that a model is compiled for, as parse_target has it; empty: this machine's CPU
   InputShapes shapes;
   std::string database;  // empty: none
   std::function<void(const std::string&)> warn;

@@ -8,6 +8,7 @@
 
 #include "codegen/build.h"
 #include "driver/kernel_costs.h"
+#include "graph/plan/host_program.h"
 #include "ir/compare.h"
 #include "ir/text.h"
 #include "schedule/reformulation.h"
@@ -111,6 +112,11 @@ Result<> settle_schedules(PlannedModel& planned, const std::vector<bool>& settle
   FETTLE_TRY_VOID(fit_classes(planned, settled));
   assign_memory(planned.plan,
                 [&](int workload) { return planned.schedules[static_cast<size_t>(workload)].info.computes_once; });
+  if (planned.options.target.has_threads() && planned.plan.n_loops > 0) {
+    constexpr int64_t kLine = 64;
+    planned.counters_at = ceildiv(max(planned.plan.arena_bytes, kLine), kLine) * kLine;
+    planned.plan.arena_bytes = planned.counters_at + (planned.plan.n_loops * kCounterBytes + kLine - 1) / kLine * kLine;
+  }
   planned.constants = plan_constants(planned.plan, planned.schedules);
   return {};
 }
@@ -121,7 +127,7 @@ Result<PlannedModel> plan_model(Plans& plans, const CompileOptions& options) {
   PlanOptions planning{.layout = options.layout, .fused = {}};
   if (options.fused) {
     planning.fused = *options.fused;
-  } else {
+  } else if (!options.target.has_threads()) {  // of GPUs' kernels nothing is predicted yet
     FETTLE_TRY(planning.fused, choose_fused(*plans.graph(), options.layout, options.threads, costs));
   }
   FETTLE_TRY(const Plan* const plan, plans.get(planning));

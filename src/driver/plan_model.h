@@ -74,6 +74,7 @@ struct PlannedModel {
   std::vector<ChosenSchedule> schedules;  // likewise
   std::vector<PlannedClass> classes;      // whose kernels take what those of their workloads do
   ConstantPlan constants;
+  Dim counters_at = 0;  // of kernels on a device (HostInterface): in the arena
   // What it took: plans, and defaults that were constructed once, for costs, and handed on from there.
   int plans_made = 0, defaults_handed_on = 0;
 

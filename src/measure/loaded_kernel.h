@@ -11,7 +11,7 @@ struct LoadedKernel {
   LoadedImage prologue;  // without a function: nothing depends on constants alone
 
   /// E303.
-  static Result<LoadedKernel> load(const DeviceDef& device, BuiltKernel built);
+  static Result<LoadedKernel> load(BuiltKernel built);
 };
 
 }  // namespace fettle

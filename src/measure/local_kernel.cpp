@@ -55,8 +55,11 @@ struct LocalKernel::State {
   std::vector<Param> params;  // of the scheduled program
   const DeviceDef* device = nullptr;
   LoadedKernel loaded;
-  DeviceStream stream;
+  DeviceStream stream, host_stream;  // the second is of prologues
   std::vector<void*> buffers, prologue_buffers;
+  // Where the device has memory of its own: for each buffer its place there. `buffers` are what the host gives it.
+  std::vector<std::shared_ptr<std::byte>> on_device;
+  std::vector<void*> device_buffers;
   std::vector<int64_t> ints;
   std::shared_ptr<SharedMemory> shared;
   void* memory = nullptr;  // where nothing is shared
@@ -86,8 +89,12 @@ Result<LocalKernel> LocalKernel::build(const Func& scheduled, const Target& targ
   FETTLE_TRY(state->device, device_of(target));
   const auto cache = options.cache ? options.cache : std::make_shared<ObjectCache>();
   FETTLE_TRY(BuiltKernel from_build, build_kernel(scheduled, target, *cache, building));
-  FETTLE_TRY(state->loaded, LoadedKernel::load(*state->device, std::move(from_build)));
-  state->stream = state->device->open_stream(options.threads);
+  FETTLE_TRY(state->loaded, LoadedKernel::load(std::move(from_build)));
+  FETTLE_TRY(state->stream, state->device->open_stream(options.threads));
+  state->host_stream = state->stream;
+  if (!state->device->shares_host_memory()) {
+    FETTLE_TRY(state->host_stream, cpu_device.open_stream(1));
+  }
   const BuiltKernel& built = state->loaded.built;
 
   std::vector<int64_t> sizes, offsets;
@@ -125,16 +132,36 @@ Result<LocalKernel> LocalKernel::build(const Func& scheduled, const Target& targ
       std::memset(s.buffers[i], 0, static_cast<size_t>(param.layout.physical_bytes()));  // touches every page
     }
   }
+  if (!s.device->shares_host_memory()) {
+    for (const KernelParam& param : s.loaded.built.info.params) {
+      FETTLE_TRY(std::shared_ptr<std::byte> block, s.device->allocate(param.layout.physical_bytes()));
+      s.device_buffers.push_back(block.get());
+      s.on_device.push_back(std::move(block));
+    }
+  }
   FETTLE_TRY_VOID(kernel.run_prologue());
   return kernel;
 }
 
 int32_t LocalKernel::call() {
+  if (!state_->device->shares_host_memory()) return run() ? FETTLE_OK : FETTLE_DEVICE_FAILED;
   return state_->loaded.kernel.function(state_->stream.get(), state_->buffers.data(), state_->ints.data());
 }
 
-Result<> LocalKernel::run() {
-  return state_->device->launch(state_->stream, state_->loaded.kernel, state_->buffers, state_->ints);
+Result<> LocalKernel::run() { return run_buffers(state_->buffers); }
+
+// What kernels read goes to the device before, and what they write comes back.
+Result<> LocalKernel::run_buffers(std::span<void* const> buffers) {
+  State& s = *state_;
+  if (s.device->shares_host_memory()) return s.device->launch(s.stream, s.loaded.kernel, buffers, s.ints);
+  const std::vector<KernelParam>& params = s.loaded.built.info.params;
+  for (size_t i = 0; i < buffers.size(); ++i)
+    FETTLE_TRY_VOID(s.device->copy_to(s.device_buffers[i], buffers[i], params[i].layout.physical_bytes()));
+  FETTLE_TRY_VOID(s.device->launch(s.stream, s.loaded.kernel, s.device_buffers, s.ints));
+  for (size_t i = 0; i < buffers.size(); ++i)
+    if (params[i].kind == ParamKind::kOutput)
+      FETTLE_TRY_VOID(s.device->copy_from(buffers[i], s.device_buffers[i], params[i].layout.physical_bytes()));
+  return {};
 }
 
 Result<> LocalKernel::run_on(std::span<void* const> buffers) {
@@ -142,7 +169,7 @@ Result<> LocalKernel::run_on(std::span<void* const> buffers) {
   std::vector<void*> given = state_->buffers;
   for (size_t i = 0; i < buffers.size(); ++i)
     if (buffers[i]) given[i] = buffers[i];
-  return state_->device->launch(state_->stream, state_->loaded.kernel, given, state_->ints);
+  return run_buffers(given);
 }
 
 bool LocalKernel::in_callers_order(int index) const {
@@ -151,7 +178,7 @@ bool LocalKernel::in_callers_order(int index) const {
 
 Result<> LocalKernel::run_prologue() {
   if (!state_->loaded.prologue.function) return {};
-  return state_->device->launch(state_->stream, state_->loaded.prologue, state_->prologue_buffers, state_->ints);
+  return cpu_device.launch(state_->host_stream, state_->loaded.prologue, state_->prologue_buffers, state_->ints);
 }
 
 int LocalKernel::n_params() const { return static_cast<int>(state_->params.size()); }

@@ -106,6 +106,7 @@ class LocalKernel {
  private:
   struct State;
   const Relayout& layout(int index) const;
+  Result<> run_buffers(std::span<void* const> buffers);
   explicit LocalKernel(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

@@ -12,6 +12,7 @@ extern "C" {
 typedef struct FettleTeam FettleTeam;
 typedef struct FettleScratch FettleScratch;
 typedef struct FettleStrings FettleStrings; /* rt/strings.h */
+typedef struct FettleQueue FettleQueue;     /* rt/device.h */
 
 /* What every kernel is given. Compiled code reads `team` (offset 0) and hands the whole on; it reads no other field.
  * The contexts of models (rt/model_context.h) begin with it. */
@@ -26,6 +27,7 @@ struct FettleContext {
   const char* reason;                /* why the kernel failed, a clause; null: it has not said */
   const FettleHostCalls* host_calls; /* functions of the host program; null: there are none */
   const FettleTracer* tracer;        /* null: nobody asks */
+  FettleQueue* queue;                /* of launches on the device that kernels run on; null: they run here */
 };
 
 /* Every compiled kernel, and the host program too.
@@ -35,7 +37,8 @@ struct FettleContext {
  * The host program of a model (`entry`) gets: buffers = inputs, outputs, states, the arena, constants, and the table of
  * sizes where there is one; ints = that table, else null. Inputs and outputs are aligned to their element only; the
  * arena and states to a page; constants to 64 bytes, from 64 KiB on to a page. The input and the output that a state
- * stands for lie where the state does.
+ * stands for lie where the state does. Where kernels run on a device with memory of its own, all of these but the table
+ * lie there: their addresses are handed on and computed with, and nothing is read but by fettle_device_fetch (rt/device.h).
  *
  * The table of sizes has n_sizes entries: bytes of the arena, the extents of all outputs one after the other, then what
  * the host program keeps for itself. `resize` fills it: buffers[0] = the table; ints = the extents of all inputs, one

@@ -18,6 +18,8 @@ const char* status_text(int32_t status) {
       return "the processor is not supported";
     case FETTLE_WRONG_SHAPE:
       return "a size does not fit";
+    case FETTLE_DEVICE_FAILED:
+      return "the device failed";
     default:
       return "compiled code failed";
   }
@@ -45,11 +47,17 @@ int32_t check_tensor(ModelContext& context, const char* what, const FettleTensor
                       << " has struct_bytes " << int64_t{given->struct_bytes}
                       << "; set it to sizeof(FettleTensor), and what this version does not know to zero");
   }
-  if (taken.device != 0 && taken.device != FETTLE_CPU) {
-    return refuse(context, FETTLE_INVALID_ARGUMENT,
-                  subject(what, expected.name) << " lies on a device of kind " << taken.device
-                                               << "; this model reads the memory of the CPU (kind 1): copy it there");
+  const int32_t own = context.model->device_kind();
+  if (taken.device != 0 && taken.device != FETTLE_CPU && taken.device != FETTLE_CUDA_HOST && taken.device != own) {
+    Text text = subject(what, expected.name);
+    text << " lies on a device of kind " << taken.device << "; this model reads the memory of the CPU (kind 1)";
+    if (own != 0) text << " and of devices of kind " << own;
+    return refuse(context, FETTLE_INVALID_ARGUMENT, text << ": copy it there");
   }
+  if (own != 0 && taken.device == own && taken.device_index != context.model->device_index)
+    return refuse(context, FETTLE_INVALID_ARGUMENT,
+                  subject(what, expected.name) << " lies on device number " << taken.device_index
+                                               << ", and the model runs on number " << context.model->device_index);
   if (taken.dtype == expected.dtype && taken.rank == expected.rank && (taken.rank == 0 || taken.shape != nullptr))
     return FETTLE_OK;
   const int32_t status =
@@ -72,26 +80,23 @@ int32_t check_extents(ModelContext& context, const char* what, const FettleTenso
   return FETTLE_OK;
 }
 
-namespace {
-
-/// Whether a call may write there: what a call before gave may be an input of this one.
 bool is_ours(const ModelContext& context, const void* data) {
   const FettleModelInfo& info = *context.model->info;
-  const auto holds = [&](const Block& block) {
-    return data >= block.data && data < static_cast<const char*>(block.data) + block.bytes;
-  };
   for (int32_t i = 0; i < info.n_outputs; ++i)
-    if (holds(context.owned[i])) return true;
+    if (context.owned[i].holds(data) || (context.made != nullptr && context.made[i].holds(data))) return true;
   for (int32_t s = 0; s < info.n_states; ++s)
-    if (holds(context.states[s].block)) return true;
+    if (context.states[s].block.holds(data)) return true;
   return false;
 }
+
+namespace {
 
 int32_t no_memory_for_strings(ModelContext& context, const char* what, const FettleTensor& tensor) {
   return refuse(context, FETTLE_OUT_OF_MEMORY, subject(what, tensor.name) << ": there is no memory for its strings");
 }
 
-/// Strings, which lie densely, become their numbers, which take half of the place.
+}  // namespace
+
 int32_t number_strings(ModelContext& context, const FettleTensor& expected, const FettleTensor& given, void* data) {
   const int64_t count = dense_bytes(FETTLE_I64, given.shape, given.rank) / static_cast<int64_t>(sizeof(int64_t));
   for (int64_t i = 0; i < count; ++i) {
@@ -108,6 +113,8 @@ int32_t number_strings(ModelContext& context, const FettleTensor& expected, cons
   }
   return FETTLE_OK;
 }
+
+namespace {
 
 /// The other way round, in the place of the numbers.
 int32_t show_strings(ModelContext& context, const FettleTensor& output) {
@@ -131,6 +138,7 @@ int32_t place_input(ModelContext& context, int32_t i, const FettleTensor& expect
   if (given.data == nullptr && bytes != 0)
     return refuse(context, FETTLE_INVALID_ARGUMENT,
                   subject("input", expected.name) << " has no data: it is a null pointer");
+  if (context.queue != nullptr) return place_input_on_device(context, i, expected, given, at);
   *at = bytes == 0 ? &context : given.data;
   const bool is_string = given.dtype == FETTLE_STRING;
   if (bytes == 0 || (is_dense(given.shape, given.strides, given.rank) && !is_ours(context, given.data) && !is_string))
@@ -213,6 +221,24 @@ int32_t compute_sizes(ModelContext& context) {
   return FETTLE_OK;
 }
 
+/// Room for output i on the device, from where it is copied to `taken_to` when it is made; null: it is not.
+int32_t make_on_device(ModelContext& context, int32_t i, int64_t bytes, void* taken_to) {
+  const FettleModelInfo& info = *context.model->info;
+  if (context.output_state[i] >= 0) {  // made where the state lies
+    context.taken_to[i] = nullptr;
+    context.has_host_tensors |= taken_to != nullptr ? 1 : 0;
+    return FETTLE_OK;
+  }
+  if (!context.made[i].reserve(bytes))
+    return refuse(context, FETTLE_OUT_OF_MEMORY,
+                  subject("output", nth(info.outputs, i)->name)
+                      << " takes " << bytes << " bytes of the device's memory, which cannot be had");
+  context.buffers[info.n_inputs + i] = context.made[i].data;
+  context.taken_to[i] = taken_to;
+  context.has_host_tensors |= taken_to != nullptr ? 1 : 0;
+  return FETTLE_OK;
+}
+
 /// Room for output i, `bytes` of them.
 int32_t place_output(ModelContext& context, int32_t i, const FettleTensor& expected, FettleTensor* output) {
   const FettleModelInfo& info = *context.model->info;
@@ -221,6 +247,9 @@ int32_t place_output(ModelContext& context, int32_t i, const FettleTensor& expec
     if (const int32_t status = check_tensor(context, "output", expected, output, taken)) return status;
   }
   const bool is_given = taken.data != nullptr && taken.capacity_bytes >= 0;
+  // Where kernels run on a device, an output is made there, and copied here where the caller wants it here.
+  const bool is_made_elsewhere = context.queue != nullptr && taken.device != context.model->device_kind();
+  if (context.queue != nullptr) context.taken_to[i] = nullptr;
   if (is_given && !is_dense(taken.shape, taken.strides, taken.rank))
     return refuse(context, FETTLE_INVALID_ARGUMENT,
                   subject("output", expected.name) << " has strides; outputs are written densely");
@@ -242,9 +271,15 @@ int32_t place_output(ModelContext& context, int32_t i, const FettleTensor& expec
     }
     output->capacity_bytes = room;
     if (context.output_state[i] < 0) context.buffers[info.n_inputs + i] = output->data;
-    return FETTLE_OK;
+    return is_made_elsewhere ? make_on_device(context, i, bytes, output->data) : FETTLE_OK;
   }
   if (context.output_state[i] >= 0) return FETTLE_OK;  // shown where it lies
+  if (context.queue != nullptr && !is_made_elsewhere) {
+    if (const int32_t status = make_on_device(context, i, bytes, nullptr)) return status;
+    output->data = context.made[i].data;
+    output->capacity_bytes = -1;
+    return FETTLE_OK;
+  }
   if (context.allocate != nullptr && bytes >= 0) {
     output->data = context.allocate(context.allocate_user, i, bytes);
     output->capacity_bytes = bytes;
@@ -256,7 +291,7 @@ int32_t place_output(ModelContext& context, int32_t i, const FettleTensor& expec
     return refuse(context, FETTLE_OUT_OF_MEMORY,
                   subject("output", expected.name) << " takes " << bytes << " bytes, which cannot be had");
   context.buffers[info.n_inputs + i] = output->data;
-  return FETTLE_OK;
+  return is_made_elsewhere ? make_on_device(context, i, bytes, output->data) : FETTLE_OK;
 }
 
 /// Room for the outputs whose sizes are known from this stage on.
@@ -295,6 +330,8 @@ void tell_memory(const ModelContext& context) {
   if (tracer == nullptr || tracer->on_memory == nullptr) return;
   const FettleModelInfo& info = *context.model->info;
   int64_t bytes = context.block_bytes + context.arena.bytes;
+  for (int32_t i = 0; context.queue != nullptr && i < info.n_inputs; ++i) bytes += context.dense[i].bytes;
+  for (int32_t i = 0; context.queue != nullptr && i < info.n_outputs; ++i) bytes += context.made[i].bytes;
   for (int32_t i = 0; i < info.n_inputs; ++i) bytes += context.staged[i].bytes;
   for (int32_t i = 0; i < info.n_outputs; ++i) bytes += context.owned[i].bytes;
   for (int32_t k = 0; k < info.n_stages; ++k) bytes += context.stage_arenas[k].bytes;
@@ -312,11 +349,15 @@ void describe_output(const ModelContext& context, int32_t i, FettleTensor& outpu
   output.rank = described.rank;
   output.shape = context.output_extents + context.output_at[i];
   output.strides = nullptr;
-  output.device = FETTLE_CPU;
+  if (context.queue == nullptr || output.device != context.model->device_kind()) output.device = FETTLE_CPU;
 }
 
 int32_t prepare(ModelContext& context, const FettleTensor* inputs, FettleTensor* outputs) {
   const FettleModelInfo& info = *context.model->info;
+  if (context.queue != nullptr) {
+    context.has_host_tensors = 0;
+    if (const int32_t status = context.queue->enter()) return device_failed(context, status);
+  }
   if (outputs != nullptr) {
     context.strings = context.strings == context.call_strings ? context.call_strings + 1 : context.call_strings;
     context.strings->clear(&context.model->strings);
@@ -343,7 +384,7 @@ int32_t execute(ModelContext& context) {
   int32_t status;
   {
     const FloatScope scope(context.model->float_mode);
-    status = info.entry(&context, context.buffers, context.table);
+    status = context.queue != nullptr ? run_entry(context) : info.entry(&context, context.buffers, context.table);
   }
   if (status == FETTLE_OK) return status;
   if (context.failed_kernel < 0) return status;  // the sentence is there
@@ -354,22 +395,24 @@ int32_t execute(ModelContext& context) {
   if (const int32_t kernel = context.failed_kernel - 1; kernel >= 0 && kernel < info.n_kernels) {
     text << " in kernel " << kernel << " '" << info.kernel_names[kernel] << "'";
     if (info.kernel_origins[kernel][0] != 0) text << ", from " << Lines{info.kernel_origins[kernel]};
-    if (context.reason != nullptr) text << ": " << context.reason;
   }
+  if (context.reason != nullptr) text << ": " << context.reason;
   return refuse(context, status, text);
 }
 
 int32_t finish(ModelContext& context, FettleTensor* outputs) {
   const FettleModelInfo& info = *context.model->info;
+  if (context.queue != nullptr)
+    if (const int32_t status = take_from_device(context)) return status;
   for (int32_t i = 0; i < info.n_outputs; ++i) {
     FettleTensor& output = *nth(outputs, i);
     const int32_t state = context.output_state[i];
     describe_output(context, i, output);
-    if (output.dtype == FETTLE_STRING)
+    if (output.dtype == FETTLE_STRING && output.device == FETTLE_CPU)
       if (const int32_t status = show_strings(context, output)) return status;
     if (state < 0) continue;
     memcpy(context.states[state].shape, output.shape, static_cast<size_t>(output.rank) * sizeof(int64_t));
-    show_state(context, state, output);
+    if (const int32_t status = show_state(context, state, output)) return status;
   }
   return FETTLE_OK;
 }

@@ -1,5 +1,6 @@
 #include "rt/model.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include <new>
@@ -42,9 +43,55 @@ FettleTeam* make_team(const FettleModelInfo& info, const FettleOptions& options)
   return fettle_team_create(&team);
 }
 
+int64_t constants_bytes(const FettleModelInfo& info) { return info.n_constants * int64_t{sizeof(void*)}; }
+
+/// Opens the device that kernels run on, and copies the constants there. FETTLE_OK, or what `why` says.
+int32_t open_device(FettleModel& model, Reason& why) {
+  const FettleModelInfo& info = *model.info;
+  if (info.driver == nullptr) return FETTLE_OK;
+  if (!model.device.open(info.driver, model.device_index, why)) return FETTLE_DEVICE_FAILED;
+  constexpr int64_t kAlignment = 256;
+  const auto rounded = [](int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; };
+  int64_t total = 0;
+  const auto bytes_of = [&](int32_t i) { return fettle_tensor_bytes(nth(info.constants, i)); };
+  for (int32_t i = 0; i < info.n_constants; ++i) total += rounded(bytes_of(i));
+  model.constants = static_cast<void**>(fettle_pages_alloc(constants_bytes(info), 0));
+  FettleQueue queue{};
+  if (!queue.open(&model.device, nullptr)) {
+    why = queue.why;
+    return FETTLE_DEVICE_FAILED;
+  }
+  model.constant_memory.queue = &queue;
+  int32_t status =
+      model.constants != nullptr && model.constant_memory.reserve(total) ? FETTLE_OK : FETTLE_OUT_OF_MEMORY;
+  if (status != FETTLE_OK) {
+    why.clear();
+    why << "memory ran out: its constants take " << total << " bytes";
+  } else {
+    auto* at = static_cast<char*>(model.constant_memory.data);
+    for (int32_t i = 0; i < info.n_constants && status == FETTLE_OK; at += rounded(bytes_of(i)), ++i) {
+      model.constants[i] = at;
+      status = queue.copy(CopyKind::kToDevice, at, nth(info.constants, i)->data, bytes_of(i));
+    }
+    if (status == FETTLE_OK) status = queue.wait();
+    if (status != FETTLE_OK) why = queue.why;
+  }
+  model.constant_memory.queue = nullptr;
+  queue.close();
+  return status;
+}
+
 /// One user of the model less; the last ends it.
 void release(FettleModel* model) {
   if (model->users.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+  if (model->device.is_open()) {
+    Reason ignored;
+    model->device.driver->enter(model->device.handle, ignored);
+    if (model->constant_memory.data != nullptr)
+      model->device.driver->free(model->device.handle, model->constant_memory.data);
+    fettle_pages_free(model->constants, constants_bytes(*model->info), 0);
+    model->device.close();
+  }
   fettle_team_destroy(model->team);
   fettle_scratch_destroy(model->scratch);
   model->strings.release();
@@ -108,10 +155,27 @@ void lay_out(Parts& parts, const FettleModelInfo& info, ModelContext& context) {
     auto* strides = parts.take<int64_t>(rank);
     if (parts.begin != nullptr) context.states[s] = {{}, shape, strides};
   }
+  if (info.driver == nullptr) return;
+  context.queue = parts.take<FettleQueue>(1);
+  context.dense = parts.take<Block>(info.n_inputs);
+  context.made = parts.take<Block>(info.n_outputs);
+  context.taken_to = parts.take<void*>(info.n_outputs);
+  context.key_words = info.n_inputs + info.n_outputs + info.n_states + 1 + info.n_constants + 1 + info.n_stages +
+                      info.n_sizes;
+  context.last_key = parts.take<void*>(context.key_words);
+  for (CallGraph& graph : context.graphs) graph.key = parts.take<void*>(context.key_words);
 }
 
 /// Memory that a context has from the beginning, and what `entry` is given in every call. False: there is none.
 bool fill(ModelContext& context, const FettleModelInfo& info) {
+  if (context.queue != nullptr) {
+    if (!context.queue->open(&context.model->device, context.model->stream)) return false;
+    context.arena.queue = context.queue;
+    for (int32_t i = 0; i < info.n_inputs; ++i) context.staged[i].queue = context.queue;
+    for (int32_t i = 0; i < info.n_outputs; ++i) context.made[i].queue = context.queue;
+    for (int32_t k = 0; k < info.n_stages; ++k) context.stage_arenas[k].queue = context.queue;
+    for (int32_t s = 0; s < info.n_states; ++s) context.states[s].block.queue = context.queue;
+  }
   if (info.n_sizes == 0) {
     context.table = nullptr;
     context.output_extents = context.bounds;
@@ -137,6 +201,9 @@ bool fill(ModelContext& context, const FettleModelInfo& info) {
     StateMemory& memory = context.states[s];
     if (!memory.block.reserve(dense_bytes(tensor.dtype, tensor.shape, tensor.rank), context.model->huge_pages))
       return false;
+    // Pages of the host's are zero.
+    if (context.queue != nullptr && context.queue->clear(memory.block.data, memory.block.bytes) != FETTLE_OK)
+      return false;
     memcpy(memory.shape, tensor.shape, static_cast<size_t>(tensor.rank) * sizeof(int64_t));
     if (state.length_axis >= 0) memory.shape[state.length_axis] = 0;
     dense_strides(tensor.shape, tensor.rank, memory.strides);
@@ -145,7 +212,8 @@ bool fill(ModelContext& context, const FettleModelInfo& info) {
     *at++ = memory.block.data;
   }
   *at++ = context.arena.data;
-  for (int32_t i = 0; i < info.n_constants; ++i) *at++ = nth(info.constants, i)->data;
+  for (int32_t i = 0; i < info.n_constants; ++i)
+    *at++ = context.queue != nullptr ? context.model->constants[i] : nth(info.constants, i)->data;
   *at++ = context.table;
   context.stage_addresses = at;
   return true;
@@ -205,6 +273,8 @@ int32_t find_state(ModelContext& context, const char* name) {
 }
 
 int32_t get_state(ModelContext& context, const char* name, FettleTensor* tensor) {
+  if (context.queue != nullptr)
+    if (const int32_t status = context.queue->enter()) return device_failed(context, status);
   const int32_t state = find_state(context, name);
   if (state < 0) return FETTLE_INVALID_ARGUMENT;
   FettleTensor expected = *nth(context.model->info->states, state)->tensor, taken{};
@@ -220,20 +290,22 @@ int32_t get_state(ModelContext& context, const char* name, FettleTensor* tensor)
                     Text{} << "state '" << name << "' takes " << bytes << " bytes, as " << expected
                            << ", dense, and capacity_bytes is " << taken.capacity_bytes);
   }
-  show_state(context, state, *tensor);
-  return FETTLE_OK;
+  return show_state(context, state, *tensor);
 }
 
 int32_t set_state(ModelContext& context, const char* name, const FettleTensor* tensor) {
+  if (context.queue != nullptr)
+    if (const int32_t status = context.queue->enter()) return device_failed(context, status);
   if (name == nullptr && tensor == nullptr) {
-    for (int32_t s = 0; s < context.model->info->n_states; ++s) reset_state(context, s);
-    return FETTLE_OK;
+    int32_t status = FETTLE_OK;
+    for (int32_t s = 0; s < context.model->info->n_states && status == FETTLE_OK; ++s)
+      status = reset_state(context, s);
+    return status;
   }
   const int32_t state = find_state(context, name);
   if (state < 0) return FETTLE_INVALID_ARGUMENT;
   if (tensor != nullptr) return load_state(context, state, tensor, "state", name);
-  reset_state(context, state);
-  return FETTLE_OK;
+  return reset_state(context, state);
 }
 
 }  // namespace
@@ -252,7 +324,7 @@ FettleModel* fettle_rt_open(const FettleModelInfo* info, uint32_t abi_version, c
                                 << ": compile the program again with the header that lies beside the model");
   }
   FettleOptions options{};
-  if (given != nullptr && !take_struct(given, options)) {
+  if (given != nullptr && !take_struct(given, options, offsetof(FettleOptions, stream))) {
     return creation_failed(text << "struct_bytes of the options is " << int64_t{given->struct_bytes}
                                 << "; set it to sizeof(FettleOptions), and what this version does not know to zero");
   }
@@ -284,6 +356,14 @@ FettleModel* fettle_rt_open(const FettleModelInfo* info, uint32_t abi_version, c
   model->huge_pages = options.huge_pages;
   model->scratch = fettle_scratch_create();
   model->team = make_team(*info, options);
+  model->stream = options.stream;
+  model->device_index = options.device_index;
+  model->no_graphs = options.no_graphs;
+  Reason why{};
+  if (open_device(*model, why) != FETTLE_OK) {
+    release(model);
+    return creation_failed(text << why.chars);
+  }
   if (model->scratch == nullptr || model->team == nullptr || !number_constants(*info, model->strings)) {
     release(model);
     return creation_failed(text << "memory ran out");
@@ -299,13 +379,13 @@ FettleContext* fettle_rt_create_context(FettleModel* model) {
   if (model == nullptr) return nullptr;  // fettle_rt_open has said why
   const FettleModelInfo& info = *model->info;
   Text text;
-  text << "cannot make a context of '" << info.name << "': memory ran out";
+  text << "cannot make a context of '" << info.name << "': ";
   ModelContext counted;
   Parts parts{nullptr};
   parts.take<ModelContext>(1);
   lay_out(parts, info, counted);
   void* place = fettle_pages_alloc(parts.bytes, 0);
-  if (place == nullptr) return creation_failed(text);
+  if (place == nullptr) return creation_failed(text << "memory ran out");
   const int64_t bytes = parts.bytes;
   parts = {static_cast<char*>(place)};
   auto* context = parts.take<ModelContext>(1);
@@ -317,8 +397,12 @@ FettleContext* fettle_rt_create_context(FettleModel* model) {
   context->host_calls = model->host_calls.call == nullptr ? nullptr : &model->host_calls;
   model->users.fetch_add(1, std::memory_order_relaxed);
   if (fill(*context, info)) return context;
+  if (context->queue != nullptr && context->queue->why.length > 0)
+    text << context->queue->why.chars;
+  else
+    text << "memory ran out; its arena takes " << info.arena_bytes << " bytes";
   fettle_rt_destroy_context(context);
-  return creation_failed(text << "; its arena takes " << info.arena_bytes << " bytes");
+  return creation_failed(text);
 }
 
 void fettle_rt_destroy_context(FettleContext* handle) {
@@ -333,11 +417,21 @@ void fettle_rt_destroy_context(FettleContext* handle) {
   }
   FettleModel* model = context.model;
   const FettleModelInfo& info = *model->info;
+  if (context.queue != nullptr && context.queue->device != nullptr) {
+    context.queue->enter();
+    context.queue->wait();
+    drop_graphs(context);
+  }
   context.arena.release();
   for (int32_t i = 0; i < info.n_inputs; ++i) context.staged[i].release();
   for (int32_t i = 0; i < info.n_outputs; ++i) context.owned[i].release();
   for (int32_t k = 0; k < info.n_stages; ++k) context.stage_arenas[k].release();
   for (int32_t s = 0; s < info.n_states; ++s) context.states[s].block.release();
+  if (context.queue != nullptr) {
+    for (int32_t i = 0; i < info.n_inputs; ++i) context.dense[i].release();
+    for (int32_t i = 0; i < info.n_outputs; ++i) context.made[i].release();
+    context.queue->close();
+  }
   for (FettleStrings& strings : context.call_strings) strings.release();
   fettle_pages_free(&context, context.block_bytes, 0);
   release(model);
@@ -461,8 +555,15 @@ int32_t fettle_call_kernel(FettleContext* context, int32_t index, FettleKernel k
   if (__atomic_load_n(&context->cancelled, __ATOMIC_RELAXED) != 0) return FETTLE_CANCELLED;
   if (context->failed_kernel != 0) return FETTLE_KERNEL_FAILED;
   const FettleKernelHook hook = context->on_kernel;
+  // A kernel that is launched has run when its queue is done.
+  const bool waits = hook != nullptr && context->queue != nullptr;
+  if (waits) context->queue->wait();
   const int64_t begin = hook == nullptr ? 0 : now_ns();
-  const int32_t status = kernel(context, buffers, ints);
+  int32_t status = kernel(context, buffers, ints);
+  if (waits && status == FETTLE_OK) {
+    status = context->queue->wait();
+    if (status != FETTLE_OK) context->reason = context->queue->why.chars;
+  }
   if (hook != nullptr) hook(context->on_kernel_user, index, begin, now_ns());
   if (status != FETTLE_OK) context->failed_kernel = index + 1;
   return status;
@@ -486,6 +587,12 @@ const FettleSymbol* fettle_rt_symbols(void) {
       {"fettle_tiles_end", reinterpret_cast<void*>(&fettle_tiles_end)},
       {"fettle_onednn_run", reinterpret_cast<void*>(&fettle_onednn_run)},
       {"fettle_onednn_pack", reinterpret_cast<void*>(&fettle_onednn_pack)},
+      {"fettle_device_launch", reinterpret_cast<void*>(&fettle_device_launch)},
+      {"fettle_device_acquire", reinterpret_cast<void*>(&fettle_device_acquire)},
+      {"fettle_device_release", reinterpret_cast<void*>(&fettle_device_release)},
+      {"fettle_device_fetch", reinterpret_cast<void*>(&fettle_device_fetch)},
+      {"fettle_device_put", reinterpret_cast<void*>(&fettle_device_put)},
+      {"fettle_device_call_host", reinterpret_cast<void*>(&fettle_device_call_host)},
       {nullptr, nullptr},
   };
   return symbols;

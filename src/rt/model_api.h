@@ -25,7 +25,8 @@ typedef enum FettleStatus {
   FETTLE_BUSY = -4,             /* the context is being used by another call; its error text is left as it was */
   FETTLE_KERNEL_FAILED = -5,    /* compiled code gave up */
   FETTLE_WRONG_SHAPE = -6,      /* an extent that the model does not take, or two that must agree and do not */
-  FETTLE_CANCELLED = -7         /* by another thread; outputs are undefined */
+  FETTLE_CANCELLED = -7,        /* by another thread; outputs are undefined */
+  FETTLE_DEVICE_FAILED = -8     /* the device that kernels run on, or its driver, is missing, was lost, or refused */
 } FettleStatus;
 
 /* Element types. The numbers are part of the interface and never change. */
@@ -65,8 +66,14 @@ typedef struct FettleString {
   int64_t bytes;
 } FettleString;
 
-/* Where data lie: the numbers of DLPack's DLDeviceType. Models of this version take no other. */
-typedef enum FettleDevice { FETTLE_CPU = 1 } FettleDevice;
+/* Where data lie: the numbers of DLPack's DLDeviceType. A model takes tensors in the CPU's memory, and in that of the
+ * device that its kernels run on. */
+typedef enum FettleDevice {
+  FETTLE_CPU = 1,
+  FETTLE_CUDA = 2,
+  FETTLE_CUDA_HOST = 3, /* memory of the CPU that CUDA knows */
+  FETTLE_OPENCL = 4     /* shared virtual memory, at an address */
+} FettleDevice;
 
 /* An array, or, where data is null, the description of one. A tensor to be given is a description with data:
  *   FettleTensor x = info->inputs[0];  x.data = pixels;  and, where an extent is open, x.shape = extents; */
@@ -139,11 +146,17 @@ typedef struct FettleOptions {
   int32_t keep_denormals; /* 1: compute with denormal f32, f64 and bf16; 0: operands and results that are so are zero */
   const FettleHostTeam* host_team; /* not null: use these threads; threads, pin and spin_us are then ignored. Copied */
   const FettleHostCalls* host_calls; /* functions that the model calls by name; null: there are none. Copied */
+  /* Of models whose kernels run on a device. Where a stream is given and all tensors lie on the device, a call returns
+   * when its work is in the stream, which the caller waits for. */
+  void* stream;         /* of the device's driver: a CUstream, or (void*)1 for CUDA's default one; null: one of its own */
+  int32_t device_index; /* which device of its kind */
+  int32_t no_graphs;    /* 1: kernels are launched one by one, where they could be one CUDA graph for each shape */
 } FettleOptions;
 
 typedef struct FettleModel FettleModel;
 typedef struct FettleContext FettleContext;
 typedef struct FettleModelInfo FettleModelInfo;
+typedef struct FettleDriver FettleDriver; /* of the device that kernels run on */
 
 /* Told after each kernel of a call: its index in kernel_names, and monotonic nanoseconds. Called on the thread that
  * runs. */
@@ -268,6 +281,9 @@ struct FettleModelInfo {
   const FettleKernelWork* kernel_work; /* of each kernel; may be null */
   const char* const* step_names;       /* of loops and branches: "Loop decode", "If early: then" */
   int64_t n_steps;
+  const FettleDriver* driver; /* null: kernels run on the CPU */
+  int32_t device;             /* that kernels run on, a FettleDevice; 0: the CPU */
+  int32_t reserved_2;
 };
 
 #define FETTLE_MAGIC 0x4c545446u /* "FTTL" */

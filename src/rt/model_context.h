@@ -7,6 +7,7 @@
 
 #include "rt/abi.h"
 #include "rt/block.h"
+#include "rt/device.h"
 #include "rt/float_mode.h"
 #include "rt/strings.h"
 #include "rt/text.h"
@@ -20,6 +21,15 @@ struct FettleModel {
   fettle::rt::FloatMode float_mode = fettle::rt::kFlushesDenormals;
   int32_t huge_pages = 0;
   std::atomic<int32_t> users{1};  // whoever created it, and its contexts
+  // Of a model whose kernels run on a device.
+  fettle::rt::Device device;
+  int32_t device_index = 0, no_graphs = 0;
+  void* stream = nullptr;             // the caller's
+  void** constants = nullptr;         // of each, its address there
+  fettle::rt::Block constant_memory;  // that holds them
+
+  /// Where the model's kernels run; 0: here.
+  int32_t device_kind() const { return device.is_open() ? device.driver->device : 0; }
 };
 
 namespace fettle::rt {
@@ -39,6 +49,15 @@ enum Phase : uint32_t {
   kDone,   // that thread is done; whoever waits takes what it came to
   kEnded,  // the thread returns
 };
+
+/// The launches of one call, as a whole: for other calls that are given the same addresses and sizes.
+struct CallGraph {
+  void* graph = nullptr;  // the driver's; null: none is made
+  void** key = nullptr;   // the buffers and the table of sizes
+};
+constexpr int32_t kMostGraphs = 8;
+/// Whether the launches of the call before can be a graph.
+enum class LastCall : uint8_t { kNone, kRepeats, kCannotRepeat };
 
 /// What a FettleContext of a model is. Its arrays lie behind it in one block.
 struct ModelContext : FettleContext {
@@ -64,6 +83,16 @@ struct ModelContext : FettleContext {
   // Memory of tensors.
   Block* staged = nullptr;  // of each input: a dense copy of a strided one
   Block* owned = nullptr;   // of each output
+  // Where kernels run on a device: `staged` lie there, and
+  Block* dense = nullptr;           // of each input: a dense copy here of a strided one
+  Block* made = nullptr;            // of each output: where it is made there, if the caller gave no place there
+  void** taken_to = nullptr;        // of each output: where it is copied to here; null: it stays there
+  int32_t has_host_tensors = 0;     // of this call: inputs or outputs lie here
+  CallGraph graphs[kMostGraphs];    // the last that were used
+  int32_t next_graph = 0;           // whose place is taken next
+  void** last_key = nullptr;        // of the call before
+  LastCall last_call = LastCall::kNone;
+  int32_t key_words = 0;
   StateMemory* states = nullptr;
   int32_t* input_state = nullptr;   // of each input: the state that it is; -1: none
   int32_t* output_state = nullptr;  // of each output
@@ -80,6 +109,22 @@ struct ModelContext : FettleContext {
 };
 
 inline ModelContext* of(FettleContext* context) { return static_cast<ModelContext*>(context); }
+
+/// Runs the compiled code on a device: its graph, where there is one for what it is given (call_device.cpp).
+int32_t run_entry(ModelContext& context);
+/// Gives up all graphs.
+void drop_graphs(ModelContext& context);
+/// Where input i lies on the device, densely; *at is what `entry` is given.
+int32_t place_input_on_device(ModelContext& context, int32_t i, const FettleTensor& expected, const FettleTensor& given,
+                              void** at);
+/// Copies outputs to where they were asked for, and waits, but where the caller waits for its stream.
+int32_t take_from_device(ModelContext& context);
+/// Of strings that lie densely: they become their numbers, which take half of the place.
+int32_t number_strings(ModelContext& context, const FettleTensor& expected, const FettleTensor& given, void* data);
+/// Whether a call may write there: what a call before gave may be an input of this one.
+bool is_ours(const ModelContext& context, const void* data);
+/// The device's reason as the context's sentence.
+int32_t device_failed(ModelContext& context, int32_t status);
 
 /// Makes ready what `entry` is given: shapes are checked, sizes computed, memory taken. Of the inputs only shapes are
 /// looked at where `outputs` is null. Where it fails, context.error has the sentence.
@@ -103,11 +148,11 @@ int32_t check_extents(ModelContext& context, const char* what, const FettleTenso
 /// The state as it began.
 /// Whether the extent of the state along `axis` is another from call to call.
 bool is_open(const ModelContext& context, int32_t state, int32_t axis);
-void reset_state(ModelContext& context, int32_t state);
+int32_t reset_state(ModelContext& context, int32_t state);
 /// Copies a tensor that the caller gave as the `what` that is called `name`.
 int32_t load_state(ModelContext& context, int32_t state, const FettleTensor* given, const char* what, const char* name);
 /// Copies the state to where the tensor has room, or shows where it lies.
-void show_state(const ModelContext& context, int32_t state, FettleTensor& tensor);
+int32_t show_state(ModelContext& context, int32_t state, FettleTensor& tensor);
 
 /// Keeps the sentence and returns the status.
 int32_t refuse(ModelContext& context, int32_t status, const Text& text);

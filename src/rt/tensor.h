@@ -52,15 +52,16 @@ Struct* nth(Struct* array, int32_t i) {
   return reinterpret_cast<Struct*>(const_cast<char*>(bytes));
 }
 
-/// What a caller gave, as this version knows it. False where it is smaller than any version's, or sets a field that
-/// this version does not know.
+/// What a caller gave, as this version knows it. False where it is smaller than any version's (least_bytes), or sets a
+/// field that this version does not know. What the caller's version does not know is zero.
 template <class Struct>
-bool take_struct(const Struct* given, Struct& taken) {
-  if (given->struct_bytes < sizeof(Struct) || given->struct_bytes % alignof(Struct) != 0) return false;
+bool take_struct(const Struct* given, Struct& taken, uint32_t least_bytes = sizeof(Struct)) {
+  if (given->struct_bytes < least_bytes || given->struct_bytes % alignof(Struct) != 0) return false;
   const auto* bytes = reinterpret_cast<const unsigned char*>(given);
   for (uint32_t i = sizeof(Struct); i < given->struct_bytes; ++i)
     if (bytes[i] != 0) return false;
-  memcpy(&taken, given, sizeof(Struct));
+  taken = Struct{};
+  memcpy(&taken, given, given->struct_bytes < sizeof(Struct) ? given->struct_bytes : sizeof(Struct));
   taken.struct_bytes = sizeof(Struct);
   return true;
 }

@@ -318,7 +318,8 @@ Result<Tensor> ModelContext::state(const std::string& name) {
   FETTLE_TRY_VOID(checked(functions().get_state(handle_.get(), name.c_str(), &shown)));
   FETTLE_TRY(Tensor copy,
              Tensor::make(static_cast<FettleDtype>(shown.dtype), {shape_of(shown).begin(), shape_of(shown).end()}));
-  rt::copy_elements(copy.data(), nullptr, shown.data, shown.strides, shown.shape, shown.rank, shown.dtype);
+  FettleTensor taken = view_of(name.c_str(), copy);
+  FETTLE_TRY_VOID(checked(functions().get_state(handle_.get(), name.c_str(), &taken)));
   return copy;
 }
 

@@ -71,6 +71,7 @@ class Describer {
     info.n_stages = static_cast<int32_t>(artefact_.stages.size());
     info.n_structures = static_cast<int32_t>(artefact_.structures.size());
     info.default_threads = artefact_.default_threads;
+    info.device = artefact_.device;
     info.arena_bytes = artefact_.arena_bytes;
     info.n_strings = std::ssize(artefact_.strings);
     info.n_steps = std::ssize(artefact_.step_names);
@@ -92,6 +93,8 @@ class Describer {
     if (!artefact_.resize.empty())
       object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, resize), artefact_.resize);
     object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, functions), "fettle_rt_functions");
+    if (!artefact_.driver.empty())
+      object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, driver), artefact_.driver);
     if (!artefact_.kernel_work.empty())
       object_.point(tables_, at + offsetof(FettleModelInfo, kernel_work), text_,
                     add_text(artefact_.kernel_work.data(), artefact_.kernel_work.size() * sizeof(FettleKernelWork)));

@@ -24,6 +24,7 @@ struct Nvrtc : SharedLibrary {
   Imported<int(Program, size_t*)> cubin_size{*this, "nvrtcGetCUBINSize"};
   Imported<int(Program, char*)> cubin{*this, "nvrtcGetCUBIN"};
   Imported<const char*(int)> error{*this, "nvrtcGetErrorString"};
+  Imported<int(int*, int*)> version{*this, "nvrtcVersion"};
 };
 
 const Nvrtc& nvrtc() {
@@ -37,6 +38,12 @@ const Nvrtc& nvrtc() {
 }  // namespace
 
 bool has_nvrtc() { return nvrtc().complete; }
+
+std::string nvrtc_version() {
+  int major = 0, minor = 0;
+  if (!has_nvrtc() || nvrtc().version(&major, &minor) != 0) return {};
+  return fmt::format("{}.{}", major, minor);
+}
 
 Result<std::string> compile_cuda(const std::string& source, std::string_view arch,
                                  const std::vector<std::string>& options) {

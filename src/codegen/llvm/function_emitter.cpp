@@ -196,7 +196,8 @@ void FunctionEmitter::emit_allocate(const AllocateNode& node) {
     return emit(node.body);
   }
   auto& b = vb_.here();
-  if (on_stack(*buffer)) {
+  const bool on_device = is_device_host();
+  if (on_stack(*buffer) && !on_device) {
     auto* type = ArrayType::get(Type::getInt8Ty(vb_.context()), static_cast<uint64_t>(constant_bytes(*buffer)));
     AllocaInst* place = vb_.place_on_stack(type);
     place->setAlignment(Align(static_cast<uint64_t>(std::max(buffer->alignment_bytes, 16))));
@@ -210,8 +211,10 @@ void FunctionEmitter::emit_allocate(const AllocateNode& node) {
   }
   // A scratch block; where there is none, the body is left out and the failure kept.
   Value* bytes = emit(element_count(*buffer) * Expr(buffer->dtype.element_bytes()));
-  const auto acquire = state_.runtime_function("fettle_scratch_acquire", b.getPtrTy(), {b.getPtrTy(), b.getInt64Ty()});
-  const auto release = state_.runtime_function("fettle_scratch_release", b.getVoidTy(), {b.getPtrTy(), b.getPtrTy()});
+  const auto acquire = state_.runtime_function(on_device ? "fettle_device_acquire" : "fettle_scratch_acquire",
+                                               b.getPtrTy(), {b.getPtrTy(), b.getInt64Ty()});
+  const auto release = state_.runtime_function(on_device ? "fettle_device_release" : "fettle_scratch_release",
+                                               b.getVoidTy(), {b.getPtrTy(), b.getPtrTy()});
   CallInst* block = b.CreateCall(acquire, {context_, bytes});
   block->addRetAttr(llvm::Attribute::NoAlias);
   vb_.made_here(block);
@@ -238,6 +241,7 @@ void FunctionEmitter::emit_allocate(const AllocateNode& node) {
 
 void FunctionEmitter::emit_call(const CallFuncNode& node) {
   if (is_host()) return emit_kernel_call(node);
+  if (is_device_host()) return emit_launch(node);
   auto& b = vb_.here();
   const auto callee_ir = state_.ir.funcs.find(node.name);
   const bool needs_context = state_.needs_context.count(node.name) != 0;

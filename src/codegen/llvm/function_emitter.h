@@ -30,6 +30,7 @@ struct ModuleState {
   llvm::Module& module;
   std::set<std::string> needs_context;  // context_users.h
   int parallel_bodies = 0;
+  llvm::GlobalVariable* device_code = nullptr;  // LlvmOptions::device_code, once something uses it
   /// The first error; emission goes on with poison after one.
   Diagnostic error;
 
@@ -124,6 +125,11 @@ class FunctionEmitter {
   void emit_kernel_call(const CallFuncNode& node);  // emit_host.cpp
   void emit_reach_stage(const CallFuncNode& node);  // emit_host.cpp
   void emit_mark_step(const CallFuncNode& node);    // emit_host.cpp
+  void emit_fetch(const CallFuncNode& node);        // emit_host.cpp
+  void emit_put(const CallFuncNode& node);          // emit_host.cpp
+  bool is_device_host() const;                      // emit_host.cpp
+  void emit_launch(const CallFuncNode& node);       // emit_host.cpp
+  llvm::Value* emit_addresses(std::span<const Expr> addresses);
   llvm::Value* emit_integers(std::span<const Expr> integers);
   llvm::Value* emit_host_address(const Expr& address);
   void keep_first_failure(llvm::Value* status);

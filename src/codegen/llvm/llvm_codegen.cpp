@@ -26,7 +26,7 @@ Result<Emitted> emit_module(const IrModule& ir, const Target& target, const Llvm
   out.module = std::make_unique<llvm::Module>("fettle", *out.context);
   out.module->setPICLevel(llvm::PICLevel::SmallPIC);
   FETTLE_TRY_VOID(set_machine(*out.module, target));
-  ModuleState state{ir, target, options, *out.module, context_users(ir), 0, {}};
+  ModuleState state{ir, target, options, *out.module, context_users(ir), 0, nullptr, {}};
   const bool scales = target.has_feature("avx512f") && target.has_feature("avx512vl");
   for (const auto& [name, unexpanded] : ir.funcs) {
     if (!unexpanded || unexpanded->name != name)

@@ -21,6 +21,8 @@ struct LlvmOptions {
   std::string entry_name;
   /// Other Funcs that are exported as the entry is, under their own names.
   std::set<std::string> more_entries;
+  /// Of a Func annotated `device_host`: what its launches are given, as rt/device.h has it (DeviceCode).
+  std::vector<uint8_t> device_code = {};
   /// Checks LLVM's form of the program before it is compiled (E302); for tests.
   bool verify = false;
 };

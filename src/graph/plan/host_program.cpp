@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/annotations.h"
+#include "ir/device_annotations.h"
 #include "rt/model_api.h"
 
 namespace fettle {
@@ -12,7 +13,12 @@ namespace {
 
 class HostWriter {
  public:
-  HostWriter(const HostInterface& interface, SizeTable& table) : table_(table), func_(make_ref<FuncNode>()) {
+  HostWriter(const HostInterface& interface, SizeTable& table)
+      : table_(table),
+        func_(make_ref<FuncNode>()),
+        on_device_(interface.on_device),
+        counters_at_(interface.counters_at),
+        counter_is_given_(static_cast<size_t>(interface.n_loops), false) {
     add("input", interface.input_bytes, ParamKind::kInput);
     first_output_ = func_->params.size();
     add("output", interface.output_bytes, ParamKind::kOutput);
@@ -39,7 +45,12 @@ class HostWriter {
   Func write(const std::string& name, const std::vector<HostStep>& steps) {
     func_->name = name;
     func_->annotations.set(kHostKey, int64_t{1});
+    if (on_device_) {
+      func_->annotations.set(kOnDeviceKey, int64_t{1});
+      note_given_counters(steps);
+    }
     Stmt body = all(steps);
+    for (const Buffer& read : reads_) body = allocate(read, std::move(body));
     for (size_t i = counters_.size(); i-- > 0;) body = allocate(counters_[i], std::move(body));
     for (int i = 0; i < static_cast<int>(table_.entries().size()); ++i) func_->int_params.push_back({.var = entry(i)});
     func_->body = std::move(body);
@@ -86,6 +97,42 @@ class HostWriter {
     return func_->params[index == 0 ? arena_ : first_stage_ + index - 1].buffer;
   }
 
+  /// Which counters kernels are given.
+  void note_given_counters(const std::vector<HostStep>& steps) {
+    for (const HostStep& step : steps) {
+      if (step.kind == HostStep::Kind::kCall)
+        for (const HostAddress& address : step.call.buffers)
+          if (address.kind == HostAddress::Kind::kCounter) counter_is_given_[static_cast<size_t>(address.index)] = true;
+      note_given_counters(step.body);
+      note_given_counters(step.otherwise);
+    }
+  }
+
+  /// An argument of a call.
+  Expr argument(const HostAddress& address) {
+    if (on_device_ && address.kind == HostAddress::Kind::kCounter)
+      return address_of(func_->params[arena_].buffer, {value_of(counters_at_) + address.index * kCounterBytes});
+    return address_of(buffer_of(address), {offset_of(address)});
+  }
+  /// Where kernels find the loop's counter becomes what it is.
+  Stmt put_counter(int loop) {
+    if (!on_device_ || !counter_is_given_[static_cast<size_t>(loop)]) return {};
+    return call_func(kDevicePut, {argument({.kind = HostAddress::Kind::kCounter, .index = loop}), counter(loop)});
+  }
+
+  /// Where `bytes` bytes at the address can be read; `before` brings them there.
+  struct Place {
+    Buffer buffer;
+    Expr offset;
+  };
+  Place readable(const HostAddress& address, int bytes, std::vector<Stmt>& before) {
+    if (!on_device_) return {buffer_of(address), offset_of(address)};
+    reads_.push_back(make_buffer(fmt::format("read{}", reads_.size()), {8}, kU8));
+    const Buffer& here = reads_.back();
+    before.push_back(call_func(kDeviceFetch, {address_of(here, {0}), argument(address), Expr(int64_t{bytes})}));
+    return {here, Expr(0)};
+  }
+
   Expr counter(int loop) const { return load(counters_[static_cast<size_t>(loop)], {0}); }
 
   Expr offset_of(const HostAddress& address) {
@@ -95,11 +142,12 @@ class HostWriter {
   }
 
   // A little-endian integer of `bytes` bytes.
-  Expr integer_at(const HostAddress& address, int bytes) {
+  Expr integer_at(const HostAddress& address, int bytes, std::vector<Stmt>& before) {
     if (address.kind == HostAddress::Kind::kCounter) return counter(address.index);
+    const Place at = readable(address, bytes, before);
     Expr value = int_imm(0, kI64);
     for (int i = 0; i < bytes; ++i) {
-      Expr byte = cast(kI64, load(buffer_of(address), {offset_of(address) + int64_t{i}}));
+      Expr byte = cast(kI64, load(at.buffer, {at.offset + int64_t{i}}));
       // The highest byte has the sign.
       if (i + 1 == bytes) byte = select(lt(byte, 128), byte, byte - 256);
       value = value + byte * (int64_t{1} << (8 * i));
@@ -107,8 +155,9 @@ class HostWriter {
     return value;
   }
 
-  Expr truth_at(const HostAddress& address) {
-    return ne(load(buffer_of(address), {offset_of(address)}), int_imm(0, kU8));
+  Expr truth_at(const HostAddress& address, std::vector<Stmt>& before) {
+    const Place at = readable(address, 1, before);
+    return ne(load(at.buffer, {at.offset}), int_imm(0, kU8));
   }
 
   Stmt all(const std::vector<HostStep>& steps) {
@@ -134,8 +183,7 @@ class HostWriter {
 
   Stmt call(const HostCall& call) {
     std::vector<Expr> args;
-    for (const HostAddress& address : call.buffers)
-      args.push_back(address_of(buffer_of(address), {offset_of(address)}));
+    for (const HostAddress& address : call.buffers) args.push_back(argument(address));
     args.push_back(int64_t{call.number});
     for (const Dim& size : call.sizes) args.push_back(value_of(size));
     if (call.turn) args.push_back(*call.turn < 0 ? Expr(int64_t{0}) : floormod(counter(*call.turn), Expr(int64_t{2})));
@@ -150,9 +198,11 @@ class HostWriter {
 
   Stmt reach(const HostStep& step) {
     std::vector<Expr> args = {address_of(table_buffer_, {0}), Expr(int64_t{step.stage})};
+    std::vector<Stmt> stmts;
     for (const HostInteger& read : step.read)
-      args.push_back(read.at ? integer_at(*read.at, read.bytes) : Expr(read.number));
-    return call_func(kReachStage, std::move(args));
+      args.push_back(read.at ? integer_at(*read.at, read.bytes, stmts) : Expr(read.number));
+    stmts.push_back(call_func(kReachStage, std::move(args)));
+    return seq(std::move(stmts));
   }
 
   /// A call for the tracer; nothing where it is not told.
@@ -166,19 +216,25 @@ class HostWriter {
 
   Stmt branch(const HostStep& step) {
     Stmt then = marked(step.mark, all(step.body)), otherwise = marked(step.otherwise_mark, all(step.otherwise));
-    const Expr condition = truth_at(*step.condition);
-    if (then) return if_then(condition, std::move(then), std::move(otherwise));
-    return otherwise ? if_then(logical_not(condition), std::move(otherwise)) : Stmt();
+    if (!then && !otherwise) return {};
+    std::vector<Stmt> stmts;
+    const Expr condition = truth_at(*step.condition, stmts);
+    stmts.push_back(then ? if_then(condition, std::move(then), std::move(otherwise))
+                         : if_then(logical_not(condition), std::move(otherwise)));
+    return seq(std::move(stmts));
   }
 
   Stmt loop(const HostStep& step) {
     const Buffer& count = counters_[static_cast<size_t>(step.loop)];
     Expr goes_on = bool_imm(true);
+    std::vector<Stmt> reads;  // before each time that it is looked whether the loop goes on
     if (step.limit) goes_on = lt(counter(step.loop), value_of(*step.limit));
-    if (step.limit_at) goes_on = lt(counter(step.loop), integer_at(*step.limit_at, step.limit_bytes));
-    if (step.condition) goes_on = logical_and(goes_on, truth_at(*step.condition));
-    Stmt body = seq({mark(step.mark, FETTLE_STEP_NEXT), all(step.body), store(count, {0}, counter(step.loop) + 1)});
-    return seq({store(count, {0}, int_imm(0, kI64)),
+    if (step.limit_at) goes_on = lt(counter(step.loop), integer_at(*step.limit_at, step.limit_bytes, reads));
+    if (step.condition) goes_on = logical_and(goes_on, truth_at(*step.condition, reads));
+    const Stmt read = seq(std::move(reads));
+    Stmt body = seq({mark(step.mark, FETTLE_STEP_NEXT), all(step.body), store(count, {0}, counter(step.loop) + 1),
+                     put_counter(step.loop), read});
+    return seq({store(count, {0}, int_imm(0, kI64)), put_counter(step.loop), read,
                 marked(step.mark, Stmt(make_ref<WhileNode>(std::move(goes_on), std::move(body))))});
   }
 
@@ -188,6 +244,10 @@ class HostWriter {
   size_t first_output_ = 0, first_state_ = 0, arena_ = 0, first_stage_ = 0;
   Buffer table_buffer_;
   std::vector<Buffer> counters_;
+  const bool on_device_;
+  const Dim counters_at_;
+  std::vector<bool> counter_is_given_;
+  std::vector<Buffer> reads_;  // where what lies on a device is read
 };
 
 }  // namespace

@@ -68,7 +68,11 @@ struct HostInterface {
   std::vector<Dim> stage_arena_bytes;
   std::vector<bool> late_outputs;  // their sizes come to be known while the program runs
   int n_loops = 0;
+  /// Inputs, outputs, states, arenas and constants lie on a device.
+  bool on_device = false;
+  Dim counters_at = 0;  // where in the arena kernels there find loops' counters, kCounterBytes each
 };
+inline constexpr int64_t kCounterBytes = 8;
 
 /// A Func over byte buffers: inputs, outputs, states, the arena, constants, as rt/abi.h has them. It is annotated
 /// `host`; a call's first integer is its number, by which a profiler knows it; the kernel's own follow.
@@ -85,6 +89,9 @@ struct HostInterface {
 ///   call fettle_reach_stage(&table[0], 1, arena[64] + …);  call k_77ab(&x[0], &arena1[table[12]], 2, table[13])
 /// A tracer is told where a loop or a branch's body begins (0), where each iteration does (1), and where it ends (2):
 ///   call fettle_mark_step(3, 0); …; call fettle_mark_step(3, 2)
+/// What lies on a device is brought to local buffers before it is read, and counters are put where kernels find them:
+///   call fettle_device_fetch(&read0[0], &arena[64], 1); if (read0[0] != 0) call …
+///   i0[0] = i0[0] + 1; call fettle_device_put(&arena[4096], i0[0])
 /// A loop counts in a local buffer of its own, of which kernels are given the address:
 ///   i0[0] = 0; while (i0[0] < 16 && arena[64] != 0) { call …(&i0[0], &out[512 * i0[0]], 1); i0[0] = i0[0] + 1 }
 Func host_program(const std::string& name, const HostInterface& interface, const std::vector<HostStep>& steps,

@@ -109,8 +109,12 @@ Result<Func> Session::schedule(const std::string& trace) const {
 
 Result<std::shared_ptr<LoadedKernel>> Session::build(const Func& scheduled, bool plain) {
   FETTLE_TRY(const DeviceDef* const device, device_of(target_));
+  if (!device->shares_host_memory())
+    return fail(ErrorCode::E301, fmt::format("candidates for devices of kind \"{}\" are not measured yet: a worker's "
+                                             "process cannot be copied once it uses one",
+                                             target_.kind));
   FETTLE_TRY(BuiltKernel built, build_kernel(scheduled, target_, *cache_, {.plain = plain, .ints = bindings_}));
-  FETTLE_TRY(LoadedKernel loaded, LoadedKernel::load(*device, std::move(built)));
+  FETTLE_TRY(LoadedKernel loaded, LoadedKernel::load(std::move(built)));
   return std::make_shared<LoadedKernel>(std::move(loaded));
 }
 

@@ -196,8 +196,8 @@ class Compiled {
     for (const IntParam& param : scheduled->int_params) options.ints.push(param.var.get(), param.max);
     ObjectCache cache;
     FETTLE_TRY(BuiltKernel built, build_kernel(scheduled, target, cache, options));
-    FETTLE_TRY(made.loaded_, LoadedKernel::load(*made.device_, std::move(built)));
-    made.stream_ = made.device_->open_stream(threads);
+    FETTLE_TRY(made.loaded_, LoadedKernel::load(std::move(built)));
+    FETTLE_TRY(made.stream_, made.device_->open_stream(threads));
     return made;
   }
 

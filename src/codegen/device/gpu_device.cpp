@@ -1,0 +1,148 @@
+#include "codegen/device/gpu_device.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <mutex>
+
+#include "codegen/device/host_stub.h"
+#include "codegen/llvm/llvm_codegen.h"
+#include "ir/rewrite.h"
+#include "lower/lower.h"
+#include "lower/passes/passes.h"
+#include "rt/context.h"
+
+namespace fettle {
+namespace {
+
+KernelImage image_of(const std::string& entry, std::vector<uint8_t> object) {
+  return {{entry, std::make_shared<const std::vector<uint8_t>>(std::move(object))}};
+}
+
+/// What depends on constants alone is worked out on the host, by plain loops.
+Result<KernelImage> compile_prologue(const Func& prologue, const std::string& entry) {
+  const Func serial = with_body(prologue, rewrite_each<ForNode>(prologue->body, [](const ForNode& loop) -> Stmt {
+                                  if (loop.thread_axis.empty()) return {};
+                                  return with(loop, [](ForNode& f) {
+                                    f.loop_kind = ForKind::kSerial;
+                                    f.thread_axis.clear();
+                                  });
+                                }));
+  const Target host = host_of_devices();
+  FETTLE_TRY(const LoweredKernel lowered, lower(serial, host, {.pipeline = Pipeline::kPlain}));
+  FETTLE_TRY(std::vector<uint8_t> object, compile_object(lowered.kernel, host, {.entry_name = entry}));
+  return image_of(entry, std::move(object));
+}
+
+tl::unexpected<Diagnostic> failed(const FettleDriver& driver, const rt::Reason& why) {
+  return fail(ErrorCode::E710, why.chars, driver.name);
+}
+
+/// Device number 0, opened once in a process (not before a fork: a child cannot use it), and a queue of it that copies.
+struct Opened {
+  rt::Device device;
+  FettleQueue queue{};
+  std::mutex mutex;  // of the queue
+};
+
+Result<Opened*> open(const FettleDriver& driver) {
+  static std::mutex mutex;
+  static auto* known = new std::map<const FettleDriver*, Opened*>;  // drivers outlive static destructors
+  const std::lock_guard lock(mutex);
+  Opened*& one = (*known)[&driver];
+  if (!one) {
+    auto made = std::make_unique<Opened>();
+    rt::Reason why{};
+    if (!made->device.open(&driver, 0, why)) return failed(driver, why);
+    if (!made->queue.open(&made->device, nullptr)) return failed(driver, made->queue.why);
+    one = made.release();
+  }
+  if (one->queue.enter() != FETTLE_OK) return failed(driver, one->queue.why);
+  return one;
+}
+
+Result<> copy(const FettleDriver& driver, rt::CopyKind kind, void* to, const void* from, int64_t bytes) {
+  FETTLE_TRY(Opened* const opened, open(driver));
+  const std::lock_guard lock(opened->mutex);
+  if (opened->queue.copy(kind, to, from, bytes) != FETTLE_OK || opened->queue.wait() != FETTLE_OK)
+    return failed(driver, opened->queue.why);
+  return {};
+}
+
+/// A context for launches by hand, with the code that they load.
+struct GpuContext {
+  explicit GpuContext(const FettleDriver* driver) : owned(1), driver(driver) {}
+  GpuContext(const GpuContext&) = delete;
+  GpuContext& operator=(const GpuContext&) = delete;
+  ~GpuContext() {
+    if (queue.device) queue.close();
+    device.close();
+  }
+  rt::OwnedContext owned;
+  const FettleDriver* driver;
+  rt::Device device;
+  FettleQueue queue{};
+};
+
+}  // namespace
+
+Result<CompiledProgram> compile_for_gpu(const Func& scheduled, const Target& target, const ProgramRequest& request,
+                                        ObjectCache& cache, EmitGpuCode emit) {
+  if (request.plain)
+    return fail(ErrorCode::E301, "there is no plain code for devices of kind \"" + target.kind + "\"", scheduled->name);
+  const PrologueSplit split = split_prologue(scheduled);
+  FETTLE_TRY(const DeviceProgram program, lower_for_device(split.main, target));
+  FETTLE_TRY(const GpuCode code, emit(program, target, cache));
+  FETTLE_TRY(std::vector<uint8_t> object,
+             compile_stub(program, device_code(program, code.images, code.dynamic_shared_bytes), request.entry));
+  CompiledProgram made{.kernel = image_of(request.entry, std::move(object)), .kernel_params = split.main->params};
+  if (!split.prologue) return made;
+  made.prologue_params = split.prologue->params;
+  FETTLE_TRY(made.prologue, compile_prologue(split.prologue, prologue_entry(request.entry)));
+  return made;
+}
+
+Result<std::shared_ptr<std::byte>> allocate_on_gpu(const FettleDriver& driver, int64_t bytes) {
+  FETTLE_TRY(Opened* const opened, open(driver));
+  const int64_t words = (std::max<int64_t>(bytes, 1) + 3) / 4;
+  void* at = driver.allocate(opened->device.handle, 4 * words);
+  if (!at) return fail(ErrorCode::E710, fmt::format("the device has no memory for {} bytes", bytes), driver.name);
+  const std::shared_ptr<std::byte> made(static_cast<std::byte*>(at), [&driver, opened](std::byte* block) {
+    rt::Reason ignored;
+    driver.enter(opened->device.handle, ignored);
+    driver.free(opened->device.handle, block);
+  });
+  const std::lock_guard lock(opened->mutex);
+  if (opened->queue.clear(at, 4 * words) != FETTLE_OK || opened->queue.wait() != FETTLE_OK)
+    return failed(driver, opened->queue.why);
+  return made;
+}
+
+Result<> copy_to_gpu(const FettleDriver& driver, void* device, const void* host, int64_t bytes) {
+  return copy(driver, rt::CopyKind::kToDevice, device, host, bytes);
+}
+Result<> copy_from_gpu(const FettleDriver& driver, void* host, const void* device, int64_t bytes) {
+  return copy(driver, rt::CopyKind::kToHost, host, device, bytes);
+}
+
+Result<DeviceStream> open_gpu_stream(const FettleDriver& driver) {
+  const auto made = std::make_shared<GpuContext>(&driver);
+  rt::Reason why{};
+  if (!made->device.open(&driver, 0, why)) return failed(driver, why);
+  if (!made->queue.open(&made->device, nullptr)) return failed(driver, made->queue.why);
+  made->owned.get()->queue = &made->queue;
+  return DeviceStream{made, made->owned.get()};
+}
+
+Result<> launch_on_gpu(const DeviceStream& stream, const LoadedImage& image, std::span<void* const> buffers,
+                       std::span<const int64_t> ints) {
+  FettleQueue& queue = *stream->queue;
+  const FettleDriver& driver = *queue.device->driver;
+  if (queue.enter() != FETTLE_OK) return failed(driver, queue.why);
+  if (image.function(stream.get(), const_cast<void**>(buffers.data()), ints.data()) != FETTLE_OK ||
+      queue.wait() != FETTLE_OK)
+    return failed(driver, queue.why);
+  return {};
+}
+
+}  // namespace fettle
