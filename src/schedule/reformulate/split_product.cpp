@@ -11,6 +11,7 @@
 //        for i0, j0, j1:    C_doubt[i0, j0] max= C_extremes[i0, j0*S + j1]
 //        for i, j, k:       C_written[i, j] += select(C_doubt[i // R, j // S] > limit, A[i, k], 0) * B[k, j]
 //        for i, j:          C[i, j] = select(C_doubt[i // R, j // S] > limit, C_written[i, j], C_total[i, j])
+// (Other dimensions of the operands come before these, whatever their orders are.)
 // numbers: [terms, L, R, S]: 6 or 3 products of parts; L: the steps of one sum, cut from the longest reduction that
 // both operands have an index for; other reductions join a sum as far as it stays within kMostSummed steps. R, S: rows
 // and columns of a tile, which is computed as it was written where a result is in doubt. Where one sum has all steps,
@@ -168,7 +169,8 @@ class Splitter {
   }
 
   Reformulated run(const PlainNest& nest) {
-    const Buffer data = parts(*roles_.a, "_data", kDataRole), weights = parts(*roles_.b, "_weights", kWeightsRole);
+    const Parts data = parts(*roles_.a, "_data", kDataRole, {roles_.row, roles_.depth});
+    const Parts weights = parts(*roles_.b, "_weights", kWeightsRole, {roles_.depth, roles_.column});
     const Buffer total = totals(product(data, weights));
     const Buffer doubt = doubts(total);
     const Buffer written = as_written(doubt);
@@ -209,30 +211,47 @@ class Splitter {
     return number == roles_.depth ? chunks_ * n_.steps : extent(number);
   }
 
-  // As large as the padded iterators reach.
-  Buffer parts(const LoadNode& operand, const std::string& suffix, std::string_view role) {
+  // As large as the padded iterators reach. The dimensions of `last` come last.
+  struct Parts {
+    Buffer buffer;
+    std::vector<size_t> order;  // of the operand's dimensions
+  };
+  Parts parts(const LoadNode& operand, const std::string& suffix, std::string_view role,
+              const std::vector<size_t>& last) {
     Analyzer analyzer;
     for (size_t i = 0; i < block_.iters.size(); ++i) analyzer.bind(block_.iters[i].var, 0, padded(i));
+    Parts result;
+    for (size_t d = 0; d < operand.indices.size(); ++d)
+      if (std::ranges::none_of(last, [&](size_t i) { return uses_iter(operand, d, i); })) result.order.push_back(d);
+    for (const size_t i : last)
+      for (size_t d = 0; d < operand.indices.size(); ++d)
+        if (uses_iter(operand, d, i)) result.order.push_back(d);
     Iters iters = {{make_var("vp"), n_.parts, IterKind::kSpatial, nullptr}};
+    std::vector<Expr> from(operand.indices.size());
     Expr inside;
-    for (size_t d = 0; d < operand.indices.size(); ++d) {
+    for (const size_t d : result.order) {
       const int64_t reached = analyzer.int_bounds(operand.indices[d]).max + 1;
       const IterVar iter{make_var("v" + std::to_string(d)), reached, IterKind::kSpatial, nullptr};
       const int64_t* known = as_int(operand.buffer->shape[d]);
       if (!known || *known < reached) inside = logical_and(inside, lt(iter.var, operand.buffer->shape[d]));
+      from[d] = iter.var;
       iters.push_back(iter);
     }
-    std::vector<Expr> at = indices(iters);
-    Expr x = load(operand.buffer, {at.begin() + 1, at.end()});
+    const std::vector<Expr> at = indices(iters);
+    Expr x = load(operand.buffer, from);
     if (inside) x = select(call("likely", {inside}, kBool), x, constant(0, kF32));
-    return make_.add(suffix, role, iters, at, part_of_number(at[0], x, n_.parts));
+    result.buffer = make_.add(suffix, role, iters, at, part_of_number(at[0], x, n_.parts));
+    return result;
+  }
+  bool uses_iter(const LoadNode& load, size_t dimension, size_t iter) const {
+    return uses_var(load.indices[dimension], block_.iters[iter].var.get());
   }
 
   struct Product {
     Buffer buffer;
     bool cut = false;  // there are several sums
   };
-  Product product(const Buffer& data, const Buffer& weights) {
+  Product product(const Parts& data, const Parts& weights) {
     Iters spatial = like(roles_.outer);
     for (IterVar& iter : spatial) iter.kind = IterKind::kSpatial;
     VarMap values;
@@ -262,10 +281,10 @@ class Splitter {
       of_a.push_back(t.a);
       of_b.push_back(t.b);
     }
-    const auto factor = [&](const Buffer& parts, const std::vector<Expr>& numbers, const LoadNode& operand) {
+    const auto factor = [&](const Parts& parts, const std::vector<Expr>& numbers, const LoadNode& operand) {
       std::vector<Expr> index = {chosen(term.var, numbers)};
-      for (const Expr& e : operand.indices) index.push_back(substitute(e, values));
-      return cast(kF32, load(parts, index));
+      for (const size_t d : parts.order) index.push_back(substitute(operand.indices[d], values));
+      return cast(kF32, load(parts.buffer, index));
     };
     return {make_.add("_product", kProductRole, iters, at,
                       factor(data, of_a, *roles_.a) * factor(weights, of_b, *roles_.b), Reduces{}),
