@@ -63,6 +63,13 @@ Result<> outline(LoweredKernel& lowered, const LoweringContext&) {
   return {};
 }
 
+Result<> place(LoweredKernel& lowered, const LoweringContext&) {
+  for (IrModule* module : {&lowered.kernel, &lowered.prologue}) {
+    FETTLE_TRY(*module, place_tiles(*module));
+  }
+  return {};
+}
+
 /// The prologue runs once, forwards.
 Result<> alternate(LoweredKernel& lowered, const LoweringContext&) {
   Func& kernel = lowered.kernel.funcs.at(lowered.kernel.entry);
@@ -133,11 +140,13 @@ constexpr std::array kCode = std::to_array<Pass>({
     {"vectorize_loops", each<vectorize_loops>},
     {"unroll_loops", each<unroll_loops>},
     {"relax_lane_masks", each<relax_lane_masks>},
+    {"place_tiles", place},
 });
 /// As they are for those who read the loops themselves.
 constexpr std::array kLoops = std::to_array<Pass>({
     {"expand_tensor_tiles", each<expand_tensor_tiles>},
     {"transpose_tiles", each<transpose_tiles>},
+    {"place_tiles", place},
 });
 
 constexpr auto kFull = concatenated(kBegin, kAccesses, kMicroKernels, kCode);

@@ -78,6 +78,17 @@ void fettle_mark_step(FettleContext* context, int32_t step, int32_t event);
 void* fettle_scratch_acquire(FettleContext* context, int64_t bytes);
 void fettle_scratch_release(FettleContext* context, void* block);
 
+/* What a thread had in its tile registers (Intel's AMX): configuration and contents. Aligned to 64 bytes. */
+typedef struct FettleTileState {
+  unsigned char bytes[64 + 8 * 1024];
+} FettleTileState;
+
+/* Around code that uses the tile unit, on the thread that runs it: all eight tiles are whole in between. What was there
+ * before is back afterwards; where that was nothing, the unit is released, which keeps threads quick to switch. Only
+ * where the system has permitted it (rt/tiles.h), which fettle_cpu_check asks for. */
+void fettle_tiles_begin(FettleTileState* before);
+void fettle_tiles_end(const FettleTileState* before);
+
 /* The functions above, for a code generator that resolves names itself. Ends with a null name. */
 typedef struct FettleSymbol {
   const char* name;

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "rt/tiles.h"
+
 namespace fettle::rt {
 namespace {
 
@@ -92,7 +94,7 @@ bool system_saves(State state) {
 bool present(const Feature& feature) {
   uint32_t out[4];
   return cpuid(feature.leaf, feature.subleaf, out) && ((out[feature.reg] >> feature.bit) & 1) != 0 &&
-         system_saves(feature.state);
+         system_saves(feature.state) && (feature.state != kAmx || permit_tiles());
 }
 
 const Feature* find(const char* name, size_t length) {

@@ -482,6 +482,8 @@ const FettleSymbol* fettle_rt_symbols(void) {
       {"fettle_mark_step", reinterpret_cast<void*>(&fettle_mark_step)},
       {"fettle_scratch_acquire", reinterpret_cast<void*>(&fettle_scratch_acquire)},
       {"fettle_scratch_release", reinterpret_cast<void*>(&fettle_scratch_release)},
+      {"fettle_tiles_begin", reinterpret_cast<void*>(&fettle_tiles_begin)},
+      {"fettle_tiles_end", reinterpret_cast<void*>(&fettle_tiles_end)},
       {"fettle_onednn_run", reinterpret_cast<void*>(&fettle_onednn_run)},
       {"fettle_onednn_pack", reinterpret_cast<void*>(&fettle_onednn_pack)},
       {nullptr, nullptr},

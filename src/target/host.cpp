@@ -12,10 +12,10 @@ namespace {
 
 // All that generated code may use, beyond what every x86-64 has; sorted.
 constexpr const char* kFeatures[] = {
-    "avx",     "avx2",       "avx512bf16", "avx512bitalg", "avx512bw", "avx512cd",   "avx512dq",
-    "avx512f", "avx512ifma", "avx512vbmi", "avx512vbmi2",  "avx512vl", "avx512vnni", "avx512vpopcntdq",
-    "avxvnni", "bmi",        "bmi2",       "f16c",         "fma",      "lzcnt",      "movbe",
-    "popcnt",  "sse2",       "sse3",       "sse4.1",       "sse4.2",   "ssse3",
+    "amx-bf16",        "amx-int8", "amx-tile", "avx",        "avx2",       "avx512bf16",  "avx512bitalg", "avx512bw",
+    "avx512cd",        "avx512dq", "avx512f",  "avx512ifma", "avx512vbmi", "avx512vbmi2", "avx512vl",     "avx512vnni",
+    "avx512vpopcntdq", "avxvnni",  "bmi",      "bmi2",       "f16c",       "fma",         "lzcnt",        "movbe",
+    "popcnt",          "sse2",     "sse3",     "sse4.1",     "sse4.2",     "ssse3",
 };
 
 bool has(const char* feature) {

@@ -7,6 +7,7 @@
 
 #include "target/cpu.h"
 #include "target/target_def.h"
+#include "target/tensor_intrinsic.h"
 
 namespace fettle {
 
@@ -57,6 +58,7 @@ std::string describe(const Target& target) {
   std::string isa = target.has_feature("avx512f") ? "AVX-512" : target.has_feature("avx2") ? "AVX2" : "SSE2";
   if (target.has_feature("avx512vnni")) isa += " VNNI";
   if (target.has_feature("avx512bf16")) isa += " BF16";
+  if (target.has_feature("amx-tile")) isa += " AMX";
   if (target.arch == "aarch64") isa = target.has_feature("dotprod") ? "NEON with dot products" : "NEON";
   std::string text = fmt::format("{} {}, {} registers", target.arch == "x86_64" ? "x86-64" : target.arch, isa,
                                  target.vector_registers);
@@ -68,14 +70,22 @@ std::string describe(const Target& target) {
   return text + fmt::format(", {} thread{}", target.threads, target.threads == 1 ? "" : "s");
 }
 
-/// The scopes of a CPU: memory, and the vector registers, which belong to one thread.
+/// The scopes of a CPU: memory, the vector registers and those of a tile unit, which belong to one thread.
 std::vector<MemoryScope> cpu_scopes(const Target& target) {
-  return {{.name = "global", .parent = "", .capacity_bytes = 0, .alignment_bytes = 64, .shared_by = ""},
-          {.name = "register",
-           .parent = "global",
-           .capacity_bytes = int64_t{target.vector_registers} * target.vector_bits / 8,
-           .alignment_bytes = target.vector_bits / 8,
-           .shared_by = "thread"}};
+  std::vector<MemoryScope> scopes = {
+      {.name = "global", .parent = "", .capacity_bytes = 0, .alignment_bytes = 64, .shared_by = ""},
+      {.name = "register",
+       .parent = "global",
+       .capacity_bytes = int64_t{target.vector_registers} * target.vector_bits / 8,
+       .alignment_bytes = target.vector_bits / 8,
+       .shared_by = "thread"}};
+  if (target.has_feature("amx-tile"))
+    scopes.push_back({.name = kScopeTile,
+                      .parent = "global",
+                      .capacity_bytes = kTileRegisters * kTileBytes,
+                      .alignment_bytes = kTileRowBytes,
+                      .shared_by = "thread"});
+  return scopes;
 }
 
 Target usual_cpu(const CpuSizes& sizes) {

@@ -17,6 +17,8 @@ namespace fettle {
 /// is 1) are its integer parameters in the buffers' order. A parameter whose range is one number asks for tiles with
 /// that stride:
 ///   B[vj, vk] with `sb: i64 in 4..4`: rows of four elements, densely
+/// Code for the tile unit names LLVM's intrinsics, each tile by its address and the stride of its rows, in elements;
+/// `place_tiles` (lower/passes) gives them registers.
 struct TensorIntrinsicDef {
   std::string_view name;
   std::string_view meaning;         // in the text form
@@ -28,7 +30,20 @@ struct TensorIntrinsicDef {
   /// Bit p: parameter p must lie in the registers of the warp (scope "fragment"); the others of an intrinsic that sets
   /// a bit must not.
   unsigned in_fragments = 0;
+  /// Units that take neighbours of a reduction together want parameter 1, the right factor B[k, n], in groups of so many
+  /// rows, element by element: B[k / row_group][n][k % row_group]. Its stride is that between groups. 1: rows as they are.
+  int row_group = 1;
 };
+
+/// The scope of what lies in the registers of Intel's tile unit (AMX): each is 16 rows of 64 bytes.
+inline constexpr const char* kScopeTile = "tile";
+inline constexpr int kTileRegisters = 8, kTileRows = 16, kTileRowBytes = 64, kTileBytes = kTileRows * kTileRowBytes;
+/// Code that owns such a buffer, or vectors, is a micro-kernel.
+inline bool is_in_registers(const BufferNode& buffer) {
+  return buffer.scope == kScopeRegister || buffer.scope == kScopeTile;
+}
+/// Annotation of functions and of parallel loops in lowered code, 1: what they run themselves uses the tile unit.
+inline constexpr const char* kHoldsTilesKey = "holds_tiles";
 
 /// Every intrinsic, from the sources in target/intrinsics/.
 std::span<const TensorIntrinsicDef* const> tensor_intrinsics();

@@ -8,6 +8,7 @@
 #include "ir/annotations.h"
 #include "ir/fields.h"
 #include "rt/abi.h"
+#include "target/tensor_intrinsic.h"
 
 namespace fettle::llvm_backend {
 
@@ -68,7 +69,9 @@ Function* emit_function(ModuleState& state, const Func& func, const std::string&
     emitter.bind_var(param.var.get(), function->getArg(at++));
     emitter.var_minimum_[param.var.get()] = param.min;
   }
+  Value* tiles = func->annotations.get_int(kHoldsTilesKey, 0) != 0 ? emitter.begin_tiles() : nullptr;
   emitter.emit_body();
+  if (tiles) emitter.end_tiles(tiles);
   auto& b = emitter.values().here();
   if (needs_context)
     b.CreateRet(b.CreateLoad(Type::getInt32Ty(c), emitter.status_));
@@ -125,6 +128,19 @@ Value* FunctionEmitter::make_status() {
   vb_.made_here(place);
   b.CreateStore(ConstantInt::get(Type::getInt32Ty(vb_.context()), FETTLE_OK), place);
   return place;
+}
+
+Value* FunctionEmitter::begin_tiles() {
+  auto& b = vb_.here();
+  AllocaInst* before = vb_.place_on_stack(ArrayType::get(b.getInt8Ty(), sizeof(FettleTileState)));
+  before->setAlignment(Align(64));
+  b.CreateCall(state_.runtime_function("fettle_tiles_begin", b.getVoidTy(), {b.getPtrTy()}), {before});
+  return before;
+}
+
+void FunctionEmitter::end_tiles(Value* before) {
+  auto& b = vb_.here();
+  b.CreateCall(state_.runtime_function("fettle_tiles_end", b.getVoidTy(), {b.getPtrTy()}), {before});
 }
 
 void FunctionEmitter::emit_body() {
@@ -340,7 +356,9 @@ void FunctionEmitter::emit_parallel(const ForNode& node) {
   }
   for (const BufferNode* buffer : pointers) inner.bind_buffer(buffer, inside[at++]);
   inner.bind_var(node.var.get(), inner.vb_.binary(Instruction::Add, inside[2], body->getArg(1)));
+  Value* tiles = node.annotations.get_int(kHoldsTilesKey, 0) != 0 ? inner.begin_tiles() : nullptr;
   inner.emit_body();
+  if (tiles) inner.end_tiles(tiles);
   inner.vb_.here().CreateRetVoid();
   inner.attach_alias_scopes();
 

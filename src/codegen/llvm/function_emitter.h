@@ -61,6 +61,9 @@ class FunctionEmitter {
     status_ = status;
   }
   llvm::Value* make_status();
+  /// Around what uses the tile unit: sets it up, and brings back what was there before.
+  llvm::Value* begin_tiles();
+  void end_tiles(llvm::Value* before);
   ValueBuilder& values() { return vb_; }
   void emit_body();
 

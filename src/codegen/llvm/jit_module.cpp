@@ -11,6 +11,7 @@
 
 #include "rt/abi.h"
 #include "rt/host.h"
+#include "rt/tiles.h"
 
 namespace fettle {
 
@@ -92,6 +93,8 @@ class Resolver : public LegacyJITSymbolResolver {
   explicit Resolver(const SymbolTable& known) : known_(known) {}
 
   JITSymbol findSymbol(const std::string& name) override {
+    // What sets the tile unit up may not run before the system permits it.
+    if (name == "fettle_tiles_begin" && !rt::permit_tiles()) return nullptr;
     if (const auto found = known_.find(name); found != known_.end()) return {found->second, JITSymbolFlags::Exported};
     if (void* address = dlsym(RTLD_DEFAULT, name.c_str()))
       return {reinterpret_cast<uint64_t>(address), JITSymbolFlags::Exported};

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
+#include "target/tensor_intrinsic.h"
 
 namespace fettle {
 namespace {
@@ -252,6 +253,26 @@ bool BodyReader::seen_before(const Expr& e) {
   return false;
 }
 
+// Of a tile unit, as place_tiles leaves it: a product, or a move of a tile, each of whose rows is a vector. False: it is
+// none of these.
+bool BodyReader::read_tile_call(const CallNode& call) {
+  if (call.name.starts_with("llvm.x86.tdp")) {
+    const double factors_each = call.name.find("bf16") != std::string::npos ? 2 : 4;  // of 32 bits
+    work_.tile_products += copies_;
+    work_.flops += copies_ * 2 * kTileRows * (kTileRowBytes / 4) * (kTileRowBytes / 4) * factors_each;
+    return true;
+  }
+  const auto* address = call.args.size() == 3 ? call.args[1].as<AddressNode>() : nullptr;
+  if (!address) return call.name.starts_with("llvm.x86.tilezero");
+  const int bytes = address->buffer->dtype.element_bytes(), lanes = kTileRowBytes / bytes;
+  const bool writes = call.name.starts_with("llvm.x86.tilestore");
+  for (int row = 0; row < kTileRows; ++row) {
+    const Expr first = address->indices[0] + Expr(row) * floordiv(call.args[2], Expr(bytes));
+    access(address->buffer, ramp(first, Expr(1), lanes), lanes, writes);
+  }
+  return true;
+}
+
 void BodyReader::read_value(const Expr& e) {
   if (!e) return;
   switch (e.kind()) {
@@ -317,6 +338,7 @@ void BodyReader::read_value(const Expr& e) {
         if (address && std::ranges::find(asked, buffer) == asked.end()) asked.push_back(buffer);
         return;
       }
+      if (n->name.starts_with("llvm.x86.t") && read_tile_call(*n)) return;
       const auto saved = std::pair(counts_, copies_);
       if (seen_before(e)) return;
       const int lanes = lanes_of(e);

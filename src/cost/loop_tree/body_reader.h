@@ -67,6 +67,7 @@ class BodyReader {
   void count(DType dtype, int lanes, double instructions, double flops_a_lane);
   void read_value(const Expr& e);
   void read_widened(const Expr& e, int lanes);
+  bool read_tile_call(const CallNode& call);
   bool seen_before(const Expr& e);
   void access(const Buffer& buffer, const Expr& index, int lanes, bool is_write);
   void add_register_uses(const BufferNode* buffer, const Expr& index, int lanes, int element, bool is_write);

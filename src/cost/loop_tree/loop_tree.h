@@ -37,6 +37,7 @@ struct Work {
   double stores = 0;
   double gathers = 0;                          // lanes loaded or stored one by one
   double divisions = 0;                        // and square roots
+  double tile_products = 0;                    // of a unit that multiplies matrices; its loads are of vectors
   double flops = 0;                            // that the lanes do, surplus included
   double accumulators = 0;                     // register vectors that are read and written
   double live_registers = 0;                   // register buffers around the piece

@@ -210,7 +210,9 @@ class Estimator {
   // That one run executes.
   static double instructions(const CostNode& node) {
     const Work& work = node.work;
-    double sum = node.kind == CostNode::Kind::kBody ? work.fma + work.arithmetic + work.loads + work.stores : 0;
+    double sum = node.kind == CostNode::Kind::kBody
+                     ? work.fma + work.arithmetic + work.loads + work.stores + work.tile_products
+                     : 0;
     for (size_t i = 0; i < node.children.size(); ++i)
       sum += (node.kind == CostNode::Kind::kChoice ? node.shares[i] : 1) * instructions(node.children[i]);
     return node.kind == CostNode::Kind::kLoop ? node.extent * (sum + 2) : sum;

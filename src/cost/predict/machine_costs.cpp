@@ -43,6 +43,7 @@ double work_cycles(const Work& work, const MachineCosts& costs, bool in_loop, do
   double cycles =
       std::max({arithmetic / costs.fma_per_cycle, loads / costs.loads_per_cycle, stores / costs.stores_per_cycle,
                 (arithmetic + loads + stores + 2) / costs.issue_per_cycle});
+  cycles = std::max(cycles, costs.tile_product_cycles * work.tile_products);
   cycles += 6 * work.divisions + 1.2 * spilled + costs.request_cycles * work.far_requests;
   if (in_loop && work.accumulators > 0) {
     // Each accumulator waits for itself.

@@ -32,12 +32,13 @@ struct MachineCosts {
   /// A prefetch into the second-level cache takes a load's place and looks into two caches. (One into the first level
   /// saves about what it costs.)
   double request_cycles = 0.4;
-  double call_cycles = 10;         // of a micro-kernel, beside its work: arguments, jumps, the first loads
-  double loop_cycles = 5;          // one innermost loop: entered, drained, left
-  double edge_share = 0.4;         // of what is before and after a micro-kernel's loops, and of calls, that shows
-  double outer_loop_cycles = 2;    // one iteration of a loop that is not innermost
-  double code_bytes = 32768;       // that are at hand; loops of larger micro-kernels wait for their code
-  double code_byte_cycles = 0.17;  // for one byte of code that was not at hand
+  double tile_product_cycles = 16;  // of a unit that multiplies matrices
+  double call_cycles = 10;          // of a micro-kernel, beside its work: arguments, jumps, the first loads
+  double loop_cycles = 5;           // one innermost loop: entered, drained, left
+  double edge_share = 0.4;          // of what is before and after a micro-kernel's loops, and of calls, that shows
+  double outer_loop_cycles = 2;     // one iteration of a loop that is not innermost
+  double code_bytes = 32768;        // that are at hand; loops of larger micro-kernels wait for their code
+  double code_byte_cycles = 0.17;   // for one byte of code that was not at hand
   double fork_join_seconds = 1.5e-6;
   /// Of a line that one kernel of a model writes and the next one reads, where the second-level cache is too small.
   double hand_over_line_cycles = 16;

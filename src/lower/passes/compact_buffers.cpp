@@ -8,6 +8,7 @@
 #include "ir/rewrite.h"
 #include "lower/passes/passes.h"
 #include "schedule/primitives/rolling_buffer.h"
+#include "target/tensor_intrinsic.h"
 #include "target/thread_axes.h"
 
 namespace fettle {
@@ -147,7 +148,7 @@ class Rebaser : public AccessMutator {
       // Registers innermost, so that a micro-kernel owns no memory.
       for (const bool registers : {true, false})
         for (const Buffer& buffer : found->second)
-          if ((buffer->scope == kScopeRegister) == registers) body = allocate(buffer, body);
+          if (is_in_registers(*buffer) == registers) body = allocate(buffer, body);
       result = loop ? with_body(*loop, body) : body;
     }
     return result;
@@ -236,7 +237,7 @@ Func compact_buffers(const Func& func, const std::function<bool(const BufferNode
       }
       Window window = find_window(use, d, surroundings);
       const int64_t* full = as_int(buffer->shape[d]);
-      const bool keeps = !window.base || (full && buffer->scope != kScopeRegister && window.extent >= *full);
+      const bool keeps = !window.base || (full && !is_in_registers(*buffer) && window.extent >= *full);
       base.push_back(keeps ? Expr(0) : window.base);
       shape.push_back(keeps ? buffer->shape[d] : Expr(window.extent));
     }

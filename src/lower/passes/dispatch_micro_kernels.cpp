@@ -11,6 +11,7 @@
 #include "lower/passes/passes.h"
 #include "lower/passes/range_mutator.h"
 #include "schedule/dataflow/dataflow.h"
+#include "target/tensor_intrinsic.h"
 
 namespace fettle {
 namespace {
@@ -187,7 +188,7 @@ class Dispatcher : public RangeMutator {
   Dispatcher(const Func& func, bool lanes_too) : RangeMutator(func), lanes_too_(lanes_too), func_(func) {}
   using Mutator::rewrite;
   Stmt rewrite(const Stmt& s) override {
-    if (const auto* alloc = s.as<AllocateNode>(); alloc && alloc->buffer->scope == kScopeRegister) {
+    if (const auto* alloc = s.as<AllocateNode>(); alloc && is_in_registers(*alloc->buffer)) {
       copies_ = 1;
       return specialise(s, 0);
     }
@@ -248,7 +249,7 @@ class Dispatcher : public RangeMutator {
   static bool is_straight(const Stmt& s) {
     return !contains<ForNode>(s, [](const ForNode& loop) {
       return loop.loop_kind != ForKind::kUnrolled && loop.loop_kind != ForKind::kVectorized;
-    }) && !contains<AllocateNode>(s, [](const AllocateNode& made) { return made.buffer->scope == kScopeRegister; });
+    }) && !contains<AllocateNode>(s, [](const AllocateNode& made) { return is_in_registers(*made.buffer); });
   }
 
   // A predicate over the outer variables for which `comparison` holds in all turns and lanes, or null.

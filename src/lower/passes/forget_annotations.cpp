@@ -1,5 +1,6 @@
 #include "ir/rewrite.h"
 #include "lower/passes/passes.h"
+#include "target/tensor_intrinsic.h"
 
 namespace fettle {
 namespace {
@@ -13,7 +14,7 @@ class Forgetter : public Mutator {
     return loop && loop->loop_kind != ForKind::kSerial ? serialized(*loop) : result;
   }
   Buffer rewrite(const Buffer& buffer) override {
-    if (buffer->scope != kScopeRegister) return buffer;
+    if (!is_in_registers(*buffer)) return buffer;
     Buffer& plain = plain_[buffer.get()];
     if (!plain) plain = edited(buffer, [](BufferNode& b) { b.scope = kScopeGlobal; });
     return plain;

@@ -13,6 +13,7 @@
 #include "ir/rewrite.h"
 #include "lower/passes/passes.h"
 #include "lower/passes/range_mutator.h"
+#include "target/tensor_intrinsic.h"
 
 namespace fettle {
 namespace {
@@ -251,7 +252,7 @@ class Outliner : public RangeMutator {
   using Mutator::rewrite;
   Stmt rewrite(const Stmt& s) override {
     const auto* alloc = s.as<AllocateNode>();
-    if (!alloc || alloc->buffer->scope != kScopeRegister || !can_outline(s)) return RangeMutator::rewrite(s);
+    if (!alloc || !is_in_registers(*alloc->buffer) || !can_outline(s)) return RangeMutator::rewrite(s);
     MicroKernelBuilder builder(s, analyzer_);
     Stmt body = builder.rewrite(s);
     Func micro_kernel = builder.finish(body);
@@ -270,7 +271,7 @@ class Outliner : public RangeMutator {
     bool possible = true;
     std::unordered_set<const BufferNode*> own;
     const auto uses = [&](const Buffer& buffer) {
-      possible &= buffer->scope != kScopeRegister || own.contains(buffer.get());
+      possible &= !is_in_registers(*buffer) || own.contains(buffer.get());
     };
     walk(
         kernel,
@@ -278,7 +279,7 @@ class Outliner : public RangeMutator {
           if (const auto* alloc = s.as<AllocateNode>()) own.insert(alloc->buffer.get());
           if (const auto* target = s.as<StoreNode>()) uses(target->buffer);
           if (const auto* loop = s.as<ForNode>()) possible &= loop->loop_kind != ForKind::kParallel;
-          if (const auto* alloc = s.as<AllocateNode>()) possible &= alloc->buffer->scope == kScopeRegister;
+          if (const auto* alloc = s.as<AllocateNode>()) possible &= is_in_registers(*alloc->buffer);
           possible &= !s.as<CallFuncNode>() && !s.as<AsyncNode>() && !s.as<WhileNode>();
           const CallNode* effect = effect_of(s);
           possible &= !s.as<EvaluateNode>() || (effect && effect->name == "prefetch");

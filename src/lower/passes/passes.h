@@ -162,6 +162,16 @@ IrModule outline_micro_kernels(const Func& func);
 ///   →   C[ramp(0, 1, 16)] = vpdpbusd(C[ramp(0, 1, 16)], broadcast(bitcast(A[ramp(a, 1, 4)]), 16), B[ramp(b, 1, 64)])
 Stmt substitute_tensor_intrinsics(const Stmt& body, const Target& target);
 
+/// Gives tiles of the tile unit registers, and makes its instructions of the calls that name them by address. Tiles of
+/// buffers of scope "tile" keep theirs. Factors in memory are loaded where they are first needed; within straight-line
+/// code those stay that are needed again soonest. What lies in memory and is written is stored at once.
+///   alloc C: f32[1024] tile: for k: dp(&C[0], 32, &A[k*32], n, &B[k*512], 32); dp(&C[16], 32, &A[k*32], n, …); …
+///   →   for k: tileload(4, &A[k*32], n*2); tileload(5, &B[k*512], 64); dp(0, 4, 5); tileload(6, …); dp(1, 4, 6); …
+/// Functions and parallel loops of the entry that use the unit themselves are annotated (kHoldsTilesKey): whoever emits
+/// code sets the unit up there. E301 where such a buffer is no array of tiles that constants tell apart, is reached by
+/// anything else, or there are more tiles than registers.
+Result<IrModule> place_tiles(const IrModule& module);
+
 /// Transposes tiles in registers. The lanes of such a tile walk through memory in strides, while the unrolled loop
 /// around them walks through it contiguously. The tile is read row by row, 4, 8 or 16 lanes of 16 bytes or more.
 ///   for k in 16 unrolled: for j in 16 vectorized: P[k*16 + j] = B[j*50 + k]

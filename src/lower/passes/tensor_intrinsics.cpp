@@ -30,8 +30,13 @@ using Places = std::unordered_map<const BufferNode*, Place>;  // by the meaning'
 // Finds out what a tile of flat accesses does, given which loop stands for which iterator of the meaning.
 class TileReader {
  public:
-  TileReader(const std::vector<const ForNode*>& loops, std::unordered_map<const VarNode*, const VarNode*> loop_of)
-      : loops_(loops), loop_of_(std::move(loop_of)) {}
+  TileReader(const TensorIntrinsicDef& intrinsic, const std::vector<const ForNode*>& loops,
+             std::unordered_map<const VarNode*, const VarNode*> loop_of)
+      : loops_(loops), loop_of_(std::move(loop_of)) {
+    if (intrinsic.row_group == 1) return;
+    group_ = intrinsic.row_group;
+    grouped_ = meaning_of(intrinsic)->params[1].buffer.get();
+  }
 
   std::optional<Places> read(const StoreNode& meaning, const StoreNode& tile) {
     Places places;
@@ -47,6 +52,7 @@ class TileReader {
     if (!(pb->dtype == db->dtype) || d.size() != 1 || d[0].dtype().is_vector()) return false;
     for (const auto& [known, place] : found)
       if ((known == pb.get()) != (place.buffer == db)) return false;
+    if (pb.get() == grouped_) return grouped_access(found, pb, p, db, d[0]);
     std::unordered_map<const VarNode*, Expr> coeffs;
     Expr rest = d[0];
     for (const ForNode* loop : loops_) {
@@ -66,6 +72,35 @@ class TileReader {
     for (const auto& [var, coeff] : coeffs)
       if ((!used.contains(var) && !is_zero(coeff)) || moves(coeff)) return false;
     if (moves(place.base) || place.strides.empty() || !is_one(place.strides.back())) return false;
+    return note(found, pb, place);
+  }
+
+  // Rows in groups: row·n + column steps by 1 within a group, by the group's size from column to column.
+  bool grouped_access(Places& found, const Buffer& pb, const std::vector<Expr>& p, const Buffer& db, Expr rest) {
+    const auto row = loop_of_.find(p[0].as<VarNode>()), column = loop_of_.find(p[1].as<VarNode>());
+    if (row == loop_of_.end() || column == loop_of_.end()) return false;
+    const auto loop = std::ranges::find(loops_, row->second, [](const ForNode* l) { return l->var.get(); });
+    const Var group = make_var("group"), place_in_group = make_var("in_group");
+    analyzer_.bind(group, 0, floordiv((*loop)->extent, Expr(group_)));
+    analyzer_.bind(place_in_group, 0, Expr(group_));
+    rest = analyzer_.simplify(substitute(rest, {{row->second, Expr(group) * Expr(group_) + Expr(place_in_group)}}));
+    Expr steps[3];
+    const VarNode* const vars[] = {group.get(), place_in_group.get(), column->second};
+    for (size_t i = 0; i < 3; ++i) {
+      const auto split = split_linear(rest, vars[i]);
+      if (!split) return false;
+      steps[i] = analyzer_.simplify(split->coeff);
+      rest = split->rest;
+    }
+    const Place place{db, analyzer_.simplify(rest), {steps[0], Expr(1)}};
+    const auto depends = [&](const Expr& e) {
+      return moves(e) || uses_var(e, group.get()) || uses_var(e, place_in_group.get());
+    };
+    if (!is_one(steps[1]) || !is_int(steps[2], group_) || depends(steps[0]) || depends(place.base)) return false;
+    return note(found, pb, place);
+  }
+
+  static bool note(Places& found, const Buffer& pb, const Place& place) {
     const auto [known, fresh] = found.emplace(pb.get(), place);
     return fresh ||
            (structural_equal(known->second.base, place.base) && structural_equal(known->second.strides, place.strides));
@@ -76,6 +111,8 @@ class TileReader {
 
   const std::vector<const ForNode*>& loops_;
   std::unordered_map<const VarNode*, const VarNode*> loop_of_;
+  const BufferNode* grouped_ = nullptr;  // of the meaning, whose rows lie in groups
+  int64_t group_ = 1;
   Analyzer analyzer_;
 };
 
@@ -160,7 +197,7 @@ class Substituter : public StmtMutator {
         if (structural_equal(order[i]->extent, meaning.block->iters[i].extent))
           loop_of[meaning.block->iters[i].var.get()] = order[i]->var.get();
       if (loop_of.size() != order.size()) continue;
-      if (const auto places = TileReader(order, std::move(loop_of)).read(*meaning.store, *tile.store))
+      if (const auto places = TileReader(intrinsic, order, std::move(loop_of)).read(*meaning.store, *tile.store))
         return implementation_at(intrinsic, *places);
     } while (std::next_permutation(order.begin(), order.end()));
     return nullptr;

@@ -94,6 +94,16 @@ inline constexpr int64_t kMostRows = 30, kFewRows = 12;
 /// Rows that a tile has at most where their number is open.
 inline constexpr int64_t kMostOpenRows = 14;
 
+// --- tiles of matrices (tune/parts/matrix_tile.cpp; bench-core: bf16, int8)
+
+/// Cycles of a product of tiles, of a load of a tile from the first-level cache, and for each tile of sums where a grid
+/// of them begins and ends: clearing, storing, and what the sums become.
+inline constexpr double kTileProductCycles = 16, kTileLoadCycles = 8.5, kTileEndCycles = 50;
+/// Of the first-level cache, what a factor may take that stays there while the other is streamed.
+inline constexpr double kOfFirstLevelForTiles = 0.85;
+/// Rows a multiple of so many bytes apart share cache sets. Columns from which on packed rows are read often enough.
+inline constexpr int64_t kSameSetsBytes = 2048, kOftenRead = 1024;
+
 // --- rows that several blocks work on (tune/space/rules/row_fusion.cpp; bench-search: softmax, layer norm, attention)
 
 /// Vectors, at most, that are written out one by one: of a row, and of all rows worked on at once that are unrolled.

@@ -46,17 +46,27 @@ bool steps_alone(const BlockStructure& s, const AccessPattern& load, size_t iter
   return uses == 1 && load.dimension_of(s.vars[iter]) >= 0;
 }
 
-// What a dot product's meaning says of its types and extents; nothing for intrinsics of other forms.
-struct DotForm {
+// What a product's meaning says of its types and extents; nothing for intrinsics of other forms.
+struct ProductForm {
   DType a, b, c;
-  int64_t lanes, steps;
+  int64_t rows, lanes, steps;
 };
-std::optional<DotForm> dot_form(const TensorIntrinsicDef& intrinsic) {
+std::optional<ProductForm> product_form(const TensorIntrinsicDef& intrinsic) {
   const Func meaning = meaning_of(intrinsic);
   if (meaning->params.size() != 3) return {};
   const auto& [a, b, c] = std::tie(meaning->params[0].buffer, meaning->params[1].buffer, meaning->params[2].buffer);
-  if (a->rank() != 1 || b->rank() != 2 || c->rank() != 1) return {};
-  return DotForm{a->dtype, b->dtype, c->dtype, *as_int(c->shape[0]), *as_int(a->shape[0])};
+  if (a->rank() != c->rank() || b->rank() != 2 || (c->rank() == 2 && intrinsic.row_group == 1)) return {};
+  const int64_t rows = c->rank() == 2 ? *as_int(c->shape[0]) : 1;
+  return ProductForm{a->dtype, b->dtype, c->dtype, rows, *as_int(c->shape.back()), *as_int(a->shape.back())};
+}
+
+// The longest iterator of the output that moves A and not B, of constant extent.
+std::optional<size_t> longest_row(const BlockStructure& s, const AccessPattern& a, const AccessPattern& b) {
+  std::optional<size_t> row;
+  for (size_t i = 0; i < s.n_iters(); ++i)
+    if (!s.reduce[i] && !s.open[i] && a.touches(i) && !b.touches(i) && (!row || s.extents[i] > s.extents[*row]))
+      row = i;
+  return row;
 }
 
 }  // namespace
@@ -74,9 +84,9 @@ std::optional<TensorProduct> tensor_product(const BlockNode& block, const BlockS
   std::optional<TensorProduct> best;
   double best_work = 0;  // of one instruction
   for (const TensorIntrinsicDef* intrinsic : tensor_intrinsics()) {
-    const auto form = dot_form(*intrinsic);
+    const auto form = product_form(*intrinsic);
     if (!form || !intrinsic->available(target) || form->c != store->buffer->dtype) continue;
-    const double work = static_cast<double>(form->lanes * form->steps) / intrinsic->instructions;
+    const double work = static_cast<double>(form->rows * form->lanes * form->steps) / intrinsic->instructions;
     if (best && work <= best_work) continue;
     for (const size_t a : {0, 1}) {
       const size_t b = 1 - a;
@@ -92,15 +102,21 @@ std::optional<TensorProduct> tensor_product(const BlockNode& block, const BlockS
       }
       if (!depth || s.extents[*vector] * 2 <= form->lanes) continue;
       const bool x_is_row = x->buffer == row.buffer;
-      best = TensorProduct{intrinsic,
-                           form->lanes,
-                           form->steps,
-                           a,
-                           b,
-                           *vector,
-                           *depth,
-                           is_einsum(block, (x_is_row ? x : y)->indices),
-                           is_einsum(block, (x_is_row ? y : x)->indices)};
+      TensorProduct found{.intrinsic = intrinsic,
+                          .lanes = form->lanes,
+                          .steps = form->steps,
+                          .rows = form->rows,
+                          .a = a,
+                          .b = b,
+                          .vector = *vector,
+                          .depth = *depth,
+                          .a_is_plain = is_einsum(block, (x_is_row ? x : y)->indices),
+                          .b_is_plain = is_einsum(block, (x_is_row ? y : x)->indices)};
+      if (found.of_matrices()) {
+        found.row = longest_row(s, row, panel);
+        if (!found.row || s.extents[*found.row] * 2 <= form->rows || !found.a_is_plain || !found.b_is_plain) continue;
+      }
+      best = found;
       best_work = work;
       break;
     }

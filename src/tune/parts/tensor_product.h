@@ -9,19 +9,26 @@
 
 namespace fettle {
 
-/// C[…, j] += cast(A[…, k]) * cast(B[…, k, …, j]) with an intrinsic C[lanes] += A[steps] · B[lanes, steps] of these
-/// types. Numbers are those of BlockStructure's iterators and loads.
+/// C[…, j] += cast(A[…, k]) * cast(B[…, k, …, j]) with an intrinsic of these types:
+///   C[lanes] += A[steps] · B[lanes, steps]                   a dot product in each lane
+///   C[rows, lanes] += A[rows, steps] · B[steps, lanes]       of matrices, B in groups of neighbours of the reduction
+/// Numbers are those of BlockStructure's iterators and loads.
 struct TensorProduct {
   const TensorIntrinsicDef* intrinsic = nullptr;
   int64_t lanes = 1, steps = 1;                 // extents of the intrinsic's output and reduction
+  int64_t rows = 1;                             // of its output, where that is a matrix
   size_t a = 0, b = 0;                          // loads
   size_t vector = 0;                            // spatial, contiguous in C, moves B and not A
   size_t depth = 0;                             // of the reduction, moves both
   bool a_is_plain = false, b_is_plain = false;  // every index is an iterator alone
+  std::optional<size_t> row;                    // of matrices: spatial, moves A and not B
+
+  bool of_matrices() const { return rows > 1; }
 
   /// Extents are multiples of the intrinsic's.
   bool divides(const BlockStructure& block) const {
-    return block.extents[vector] % lanes == 0 && block.extents[depth] % steps == 0;
+    return block.extents[vector] % lanes == 0 && block.extents[depth] % steps == 0 &&
+           (!row || block.extents[*row] % rows == 0);
   }
 };
 

@@ -1,0 +1,241 @@
+#include "tune/parts/matrix_tile.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "cost/predict/machine_costs.h"
+#include "schedule/dataflow/dataflow.h"
+#include "schedule/primitives.h"
+#include "target/caches.h"
+#include "tune/parts/copies.h"
+#include "tune/parts/inline.h"
+#include "tune/parts/preferences.h"
+#include "tune/parts/threads.h"
+#include "tune/parts/tile_steps.h"
+
+namespace fettle {
+namespace {
+
+// Tiles of sums that are in registers at once: so many below each other, so many beside.
+struct Grid {
+  int64_t down = 2, across = 2;
+  double cost = 0;  // cycles of the whole nest
+  std::string name() const { return fmt::format("{}x{}", down, across); }
+};
+
+struct MatrixTiling : TensorTiling {
+  Grid grid = {};
+  bool rows_outside = false;    // row tiles outside of column panels
+  int64_t rows_at_once = 0;     // tiles of rows whose part of A stays in L2; 0: all
+  std::string suffix = {};      // of the intrinsic: which factors pass the first-level cache by
+  std::optional<BlockRef> out;  // copies a tile from L1 to the output
+
+  int64_t element_bytes() const { return a().buffer->dtype.element_bytes(); }
+  int64_t depth() const {
+    int64_t n = extent(product.depth);
+    for (size_t i : reduce) n *= extent(i);
+    return n;
+  }
+  std::vector<Grid> grids() const;
+  Result<> decide();
+  Result<> pad_to_grid();
+  Result<> pack_rows();
+  Result<> stage_output();
+  Result<> tile_loops();
+  Result<> store_tiles(BlockRef back, size_t first);
+  Result<> tensorize_inner(BlockRef tiled, size_t from_end, const std::string& intrinsic);
+};
+
+constexpr int64_t kMostSums = 4;
+
+// The cheapest first: products at the unit's pace or the factors' at that of loads, whole tiles, and what begins and
+// ends each of them.
+std::vector<Grid> MatrixTiling::grids() const {
+  const double steps = static_cast<double>(depth()) / static_cast<double>(product.steps);
+  std::vector<Grid> all;
+  for (int64_t down = 1; down <= kMostSums; ++down)
+    for (int64_t across = 1; down * across <= kMostSums; ++across) {
+      const int64_t row_tiles = (extent(*row) + product.rows - 1) / product.rows,
+                    column_tiles = (extent(product.vector) + product.lanes - 1) / product.lanes;
+      const int64_t n = (row_tiles + down - 1) / down * ((column_tiles + across - 1) / across);
+      const auto sums = static_cast<double>(down * across), loads = static_cast<double>(down + across);
+      const double step = std::max(preferences::kTileProductCycles * sums, preferences::kTileLoadCycles * loads);
+      all.push_back({down, across, static_cast<double>(n) * (steps * step + preferences::kTileEndCycles * sums)});
+    }
+  std::ranges::stable_sort(all, [](const Grid& x, const Grid& y) { return x.cost < y.cost; });
+  return all;
+}
+
+Result<> MatrixTiling::decide() {
+  const std::vector<Grid> all = grids();
+  std::vector<std::string> names;
+  std::vector<double> weights;
+  for (const Grid& g : all) {
+    names.push_back(g.name());
+    weights.push_back(all.front().cost / g.cost);
+  }
+  FETTLE_TRY(const size_t place, decider.pick_place(s, {"tile", std::move(names), 0, std::move(weights)}));
+  grid = all[place];
+
+  // Of the loop inside, one factor comes anew for each tile; the other stays in L1 where it has room.
+  const int64_t panel = grid.across * product.lanes * depth() * element_bytes(),
+                rows = grid.down * product.rows * depth() * element_bytes();
+  const int64_t row_tiles = (extent(*row) + product.rows * grid.down - 1) / (product.rows * grid.down);
+  FETTLE_TRY(const int64_t outside_first,
+             decider.pick(s, {"rows_outside", {0, 1}, row_tiles > 1 ? size_t{0} : size_t{1}}));
+  rows_outside = outside_first != 0;
+  const int64_t stays = rows_outside ? rows : panel;
+  const auto room =
+      static_cast<int64_t>(preferences::kOfFirstLevelForTiles * static_cast<double>(cache_bytes(target, 0)));
+  const size_t preferred = stays > room ? 3 : rows_outside ? 2 : 1;
+  const std::vector<std::string> streams = {"none", "a", "b", "ab"};
+  FETTLE_TRY(const size_t streamed, decider.pick_place(s, {"stream", streams, preferred}));
+  suffix = streamed == 0 ? "" : "_stream_" + streams[streamed];
+  return {};
+}
+
+// Whole grids: the rest is padding, too.
+Result<> MatrixTiling::pad_to_grid() {
+  product.rows *= grid.down;
+  product.lanes *= grid.across;
+  const TensorProduct wanted = product;
+  if (!product.divides(structure)) FETTLE_TRY_VOID(fit());
+  product.rows = wanted.rows / grid.down;
+  product.lanes = wanted.lanes / grid.across;
+  return {};
+}
+
+// A in tiles that lie densely, where the program makes it anyway, or its rows share cache sets.
+Result<> MatrixTiling::pack_rows() {
+  const Buffer buffer = a().buffer;
+  const bool made_here = !s.func().find_param(buffer.get());
+  const int64_t stride =
+      a().strides[*row] == AccessPattern::kIrregular ? 0 : std::abs(a().strides[*row]) * element_bytes();
+  const bool same_sets = stride % preferences::kSameSetsBytes == 0;
+  const bool often = extent(product.vector) >= preferences::kOftenRead;
+  FETTLE_TRY(const int64_t packed,
+             decider.pick(s, {"pack_rows", {0, 1}, made_here || same_sets || often ? size_t{1} : size_t{0}}));
+  if (packed == 0) return {};
+  FETTLE_TRY(int64_t read, read_index_of(s, block, buffer));
+  if (!made_here) {
+    FETTLE_TRY_VOID(cache_read(s, {.block = block, .read_index = read}).map([](BlockRef) {}));
+    FETTLE_TRY_VOID(look());
+    FETTLE_TRY(read, read_index_of(s, block, a().buffer));
+  }
+  const auto row_dim = static_cast<size_t>(a().dimension_of(structure.vars[*row])),
+             depth_dim = static_cast<size_t>(a().dimension_of(structure.vars[product.depth]));
+  IndexMap map;
+  Expr i, k;
+  for (size_t d = 0; d < a().indices.size(); ++d) {
+    const Var var = make_var("d" + std::to_string(d));
+    map.inputs.push_back(var);
+    if (d == row_dim)
+      i = Expr(var);
+    else if (d == depth_dim)
+      k = Expr(var);
+    else
+      map.outputs.push_back(Expr(var));
+  }
+  for (const Expr& e : {floordiv(i, Expr(product.rows)), floordiv(k, Expr(product.steps)),
+                        floormod(i, Expr(product.rows)), floormod(k, Expr(product.steps))})
+    map.outputs.push_back(e);
+  FETTLE_TRY_VOID(
+      transform_layout(s, {.block = block, .buffer_index = read, .buffer_index_type = "read", .index_map = map}));
+  return look();
+}
+
+// Where the sums are written as they are, tiles go to the output at once. Else through a buffer that stays in L1.
+Result<> MatrixTiling::stage_output() {
+  if (unpad) {
+    out = unpad;
+    inline_consumers(s, *unpad);
+    return {};
+  }
+  const Buffer sums = structure.store.buffer;
+  if (s.func().find_param(sums.get())) return {};
+  FETTLE_TRY(out, cache_write(s, {.block = block, .write_index = 0, .scope = kScopeGlobal}));
+  inline_consumers(s, *out);
+  return {};
+}
+
+// tensorize of the `from_end` innermost loops around a block.
+Result<> MatrixTiling::tensorize_inner(BlockRef tiled, size_t from_end, const std::string& intrinsic) {
+  FETTLE_TRY(const Loops loops, get_loops(s, {.block = tiled}));
+  FETTLE_TRY(const BlockRef unit, tensorize(s, {.target = loops[loops.size() - from_end], .intrinsic = intrinsic}));
+  return finish(unit);
+}
+
+// for i in 32: for j in 32: L[i, j] = T[i, j]   →   for i0, j0 (unrolled): a tile
+Result<> MatrixTiling::store_tiles(BlockRef back, size_t first) {
+  FETTLE_TRY(const Loops loops, get_loops(s, {.block = back}));
+  if (loops.size() != first + 2) return fail(ErrorCode::E230, "the sums of " + name + " are no plain tile");
+  FETTLE_TRY(const Loops down, split(s, {.loop = loops[first], .factors = {kInfer, product.rows}}));
+  FETTLE_TRY(const Loops across, split(s, {.loop = loops[first + 1], .factors = {kInfer, product.lanes}}));
+  FETTLE_TRY_VOID(reorder(s, {.loops = {down[0], across[0], down[1], across[1]}}));
+  FETTLE_TRY_VOID(unroll(s, {.loop = down[0]}));
+  return unroll(s, {.loop = across[0]});
+}
+
+Result<> MatrixTiling::tile_loops() {
+  const std::string sums = structure.store.buffer->dtype.to_string();
+  FETTLE_TRY(const BlockRef back, cache_write(s, {.block = block, .write_index = 0, .scope = kScopeTile}));
+  FETTLE_TRY(const Loops loops, get_loops(s, {.block = block}));
+  FETTLE_TRY(const Loops rows, split(s, {.loop = loops[*row], .factors = {kInfer, grid.down, product.rows}}));
+  FETTLE_TRY(const Loops columns,
+             split(s, {.loop = loops[product.vector], .factors = {kInfer, grid.across, product.lanes}}));
+  FETTLE_TRY(const Loops deep, split(s, {.loop = loops[product.depth], .factors = {kInfer, product.steps}}));
+  TileLoops nest{.panels = {columns[0]}, .rows = {rows[0]}, .rows_outside = rows_outside};
+  Loops steps;
+  for (size_t i : batch) nest.batch.push_back(loops[i]);
+  for (size_t i : outside) nest.outside.push_back(loops[i]);
+  for (size_t i : reduce) steps.push_back(loops[i]);
+  steps.push_back(deep[0]);
+  const Loops outer = nest.around();
+  FETTLE_TRY_VOID(
+      reorder(s, {.loops = concatenated({outer, steps, {rows[1], columns[1], rows[2], columns[2], deep[1]}})}));
+  FETTLE_TRY_VOID(unroll(s, {.loop = rows[1]}));
+  FETTLE_TRY_VOID(unroll(s, {.loop = columns[1]}));
+
+  FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = outer.back(), .preserve_unit_loops = false}));
+  FETTLE_TRY_VOID(store_tiles(back, outer.size()));
+  if (out) {
+    FETTLE_TRY_VOID(reverse_compute_at(s, {.block = *out, .loop = outer.back(), .preserve_unit_loops = false}));
+    FETTLE_TRY(const BlockNode* node, block_node(s, *out));
+    const int64_t lanes = lanes_of(target, node->writes.front().buffer->dtype);
+    FETTLE_TRY_VOID(vectorize_copy(s, *out, outer.size(), std::min(lanes, product.lanes * grid.across), false));
+    FETTLE_TRY_VOID(finish(*out));
+  }
+  FETTLE_TRY(const BlockRef init, decompose_reduction(s, {.block = block, .loop = steps.front()}));
+  FETTLE_TRY_VOID(finish(back));
+  FETTLE_TRY_VOID(tensorize_inner(back, 2, "amx_store_" + sums));
+  FETTLE_TRY_VOID(finish(init));
+  FETTLE_TRY_VOID(tensorize_inner(init, 2, "amx_zero_" + sums));
+  made.push_back(name);
+  FETTLE_TRY_VOID(tensorize_inner(block, 3, std::string(product.intrinsic->name) + suffix));
+
+  const double cycles = grid.cost;
+  FETTLE_TRY(const bool dealt_out, worth_threads(s, decider, threads, cycles / describe_costs(target).hz * 1e9));
+  if (!dealt_out) return {};
+  // A thread sets its unit up for each iteration: these are whole panels where there are enough.
+  FETTLE_TRY(const int64_t first, loop_extent(s, outer.front()));
+  return parallelize(s, first >= threads ? Loops{outer.front()} : outer, {.threads = threads});
+}
+
+}  // namespace
+
+Result<Finished> matrix_tile(TensorTiling tiling) {
+  MatrixTiling m{std::move(tiling)};
+  FETTLE_TRY_VOID(m.decide());
+  FETTLE_TRY_VOID(m.pad_to_grid());
+  FETTLE_TRY_VOID(m.lay_out_rows());
+  FETTLE_TRY_VOID(m.pack_rows());
+  const int64_t group = m.product.intrinsic->row_group;
+  FETTLE_TRY_VOID(m.lay_out_panels(m.panel_map(m.product.lanes, group)));
+  FETTLE_TRY_VOID(m.stage_output());
+  FETTLE_TRY_VOID(m.tile_loops());
+  return std::move(m.made);
+}
+
+}  // namespace fettle
