@@ -243,17 +243,17 @@ Result<> SplitTiling::tile_product() {
 
 // Whether a tile is in doubt, and what it is as written, in vectors.
 Result<> SplitTiling::tile_of_outputs() {
-  made.insert(made.end(), {parts.written, parts.doubt, parts.extremes});
+  made.insert(made.end(), {parts.written, parts.doubt, parts.least});
   const int64_t lanes = lanes_of(target, kF32);
   {
-    FETTLE_TRY(const BlockRef extremes, block(parts.extremes));
-    FETTLE_TRY(const Loops l, get_loops(s, {.block = extremes}));
+    FETTLE_TRY(const BlockRef least, block(parts.least));
+    FETTLE_TRY(const Loops l, get_loops(s, {.block = least}));
     FETTLE_TRY(const Loops j, split(s, {.loop = l[l.size() - 2], .factors = {kInfer, lanes}, .tail = Tail::kMask}));
     FETTLE_TRY_VOID(reorder(s, {.loops = {l.back(), j[0], j[1]}}));
     FETTLE_TRY_VOID(unroll(s, {.loop = j[0]}));
     FETTLE_TRY_VOID(vectorize(s, {.loop = j[1]}));
-    FETTLE_TRY_VOID(begin_sums(s, extremes, l.back()));
-    made.push_back(parts.extremes + "_init");
+    FETTLE_TRY_VOID(begin_sums(s, least, l.back()));
+    made.push_back(parts.least + "_init");
   }
   FETTLE_TRY(const BlockRef written, block(parts.written));
   FETTLE_TRY(const LoopsByKind kinds, loops_by_kind(s, written));
@@ -290,7 +290,7 @@ Result<> SplitTiling::outputs() {
   FETTLE_TRY(last, reader());
   FETTLE_TRY_VOID(finish(last));
   FETTLE_TRY_VOID(in_tiles(last, Tail::kPartition));
-  for (const std::string& name : {parts.written, parts.doubt, parts.extremes}) {
+  for (const std::string& name : {parts.written, parts.doubt, parts.least}) {
     FETTLE_TRY(const BlockRef of, block(name));
     FETTLE_TRY_VOID(compute_at(s, {.block = of, .loop = tile}));
   }
@@ -300,15 +300,29 @@ Result<> SplitTiling::outputs() {
   return parallelize(s, dealt_out, {.threads = threads});
 }
 
-// The parts of the data, all of 32 elements at a time: for …, x: for p (unrolled): for k in 32 (lanes)
+// The parts of the data, and its largest number: for …, x: for p (unrolled): for k in 32 (lanes)
 Result<> SplitTiling::split_data() {
+  FETTLE_TRY(const BlockRef peaks, block(parts.peaks));
+  FETTLE_TRY(const Loops p, get_loops(s, {.block = peaks}));  // … lane, step
+  FETTLE_TRY_VOID(reorder(s, {.loops = {p[p.size() - 1], p[p.size() - 2]}}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = p[p.size() - 2]}));
+  FETTLE_TRY_VOID(begin_sums(s, peaks, p.back()));
+  FETTLE_TRY_VOID(parallelize(s, {p.begin(), p.end() - 2}, {.threads = threads}));
+  FETTLE_TRY(const BlockRef lanes, block(parts.peak_lanes));
+  FETTLE_TRY(Loops q, get_loops(s, {.block = lanes}));  // lane, rows
+  std::ranges::rotate(q, q.begin() + 1);
+  FETTLE_TRY_VOID(reorder(s, {.loops = q}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = q.back()}));
+  FETTLE_TRY_VOID(begin_sums(s, lanes, q.front()));
+
   FETTLE_TRY(const BlockRef writer, block(parts.data));
   FETTLE_TRY(const Loops l, get_loops(s, {.block = writer}));  // … k0 p x k1
   const size_t n = l.size();
   FETTLE_TRY_VOID(reorder(s, {.loops = {l[n - 2], l[n - 3], l[n - 1]}}));
   FETTLE_TRY_VOID(unroll(s, {.loop = l[n - 3]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = l[n - 1]}));
-  made.insert(made.end(), {parts.data, parts.weights});
+  made.insert(made.end(), {parts.data, parts.weights, parts.peaks, parts.peaks + "_init", parts.peak_lanes,
+                           parts.peak_lanes + "_init", parts.peak, parts.weights_peak});
   return parallelize(s, {l.begin(), l.end() - 3}, {.threads = threads});
 }
 
@@ -353,25 +367,29 @@ Result<SplitParts> replace_by_split_product(Schedule& s, const std::string& prod
 }
 
 std::optional<SplitParts> split_parts(const Func& func, std::string_view product) {
-  SplitParts parts{.block = std::string(product)};
-  std::vector<std::string> outputs;
+  std::vector<std::string> data, weights, products, outputs;
   for (const BlockNode* block : blocks_of(func.root())) {
     if (part_of(*block) != product) continue;
     const std::string_view role = role_of(*block);
-    if (role == kDataRole) parts.data = block->name;
-    if (role == kWeightsRole) parts.weights = block->name;
-    if (role == kProductRole) parts.product = block->name;
-    if (role == kOutputsRole) outputs.push_back(std::string(block->name));
+    for (const auto& [name, list] :
+         {std::pair{kDataRole, &data}, {kWeightsRole, &weights}, {kProductRole, &products}, {kOutputsRole, &outputs}})
+      if (role == name) list->push_back(std::string(block->name));
   }
-  if (outputs.size() == 4) {
-    parts.total = outputs.front();
-    outputs.erase(outputs.begin());
-  }
-  if (outputs.size() != 3 || parts.data.empty() || parts.weights.empty() || parts.product.empty()) return {};
-  parts.extremes = outputs[0];
-  parts.doubt = outputs[1];
-  parts.written = outputs[2];
-  return parts;
+  if (data.size() != 4 || weights.size() != 2 || products.size() != 1 || outputs.size() < 3 || outputs.size() > 4)
+    return {};
+  const bool cut = outputs.size() == 4;
+  return SplitParts{.block = std::string(product),
+                    .data = data[0],
+                    .weights = weights[0],
+                    .product = products[0],
+                    .total = cut ? outputs[0] : "",
+                    .peaks = data[1],
+                    .peak_lanes = data[2],
+                    .peak = data[3],
+                    .weights_peak = weights[1],
+                    .least = outputs[outputs.size() - 3],
+                    .doubt = outputs[outputs.size() - 2],
+                    .written = outputs.back()};
 }
 
 Result<Finished> split_product_tiles(Schedule& s, const Target& target, Decider& decider, const SplitParts& parts,
