@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-polyhedral bench-python bench-quantised bench-recurrent bench-schedule bench-search bench-sizes bench-tasks bench-threads bench-torch bench-vendor check-hostile check-jax check-stablehlo check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format lint sdist wheel site clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-polyhedral bench-python bench-quantised bench-recurrent bench-schedule bench-search bench-sizes bench-split bench-tasks bench-threads bench-torch bench-vendor check-hostile check-jax check-stablehlo check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format lint sdist wheel site clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -89,6 +89,9 @@ bench-learning: build ## What tuning some programs teaches about others: make be
 bench-sizes: build models ## Kernels and models whose sizes are open beside those that were made for one size
 	@$(PYTHON) scripts/make_models.py --open
 	@$(BUILD)/bin/bench-sizes
+
+bench-split: build ## Products of single precision in parts of bf16, by AMX, over the FMA peak, and their errors
+	@$(BUILD)/bin/bench-split $(ARGS)
 
 bench-tasks: build models ## Three models tuned for five minutes each: which tasks improve, how far others are from the machine's limits
 	@$(BUILD)/bin/bench-tasks --fresh

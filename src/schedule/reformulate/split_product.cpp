@@ -7,19 +7,22 @@
 //        for q, k, j:       C_weights[q, k, j] = part q of B[k, j]              zero beyond the last step and column
 //        for c, i, j, t, k: C_product[c, i, j] += f32(C_data[a(t), i, c*L + k]) * f32(C_weights[b(t), c*L + k, j])
 //        for i, j, c:       C_total[i, j] += C_product[c, i, j]
-//        for i0, j, i1:     C_extremes[i0, j] max= key(C_total[i0*R + i1, j])
-//        for i0, j0, j1:    C_doubt[i0, j0] max= C_extremes[i0, j0*S + j1]
+//        for i, l, k:       C_peaks[i, l] max= bits(A[i, k*16 + l])            of |x|, as an unsigned number
+//        for l, i:          C_peak_lanes[l] max= C_peaks[i, l]                 and C_peak[0] of these
+//        for k, j:          C_weights_peak[0] max= bits(B[k, j])
+//        for i0, j, i1:     C_least[i0, j] max= -bits(C_total[i0*R + i1, j])   modulo 2^32: 0 remains 0
+//        for i0, j0, j1:    C_doubt[i0, j0] max= max(C_least[i0, j0*S + j1], a peak is large ? 2^32 - 1 : 0)
 //        for i, j, k:       C_written[i, j] += select(C_doubt[i // R, j // S] > limit, A[i, k], 0) * B[k, j]
 //        for i, j:          C[i, j] = select(C_doubt[i // R, j // S] > limit, C_written[i, j], C_total[i, j])
+// (Other dimensions of the operands come before these, whatever their orders are.)
 // numbers: [terms, L, R, S]: 6 or 3 products of parts; L: the steps of one sum, cut from the longest reduction that
 // both operands have an index for; other reductions join a sum as far as it stays within kMostSummed steps. R, S: rows
 // and columns of a tile, which is computed as it was written where a result is in doubt. Where one sum has all steps,
 // there is no C_total.
 // The six terms are x0y2, x0y1, x1y1, x1y0, x0y0, x2y0, the three x0y1, x0y0, x1y0: neighbours share a part.
-// In doubt is a tile of which an element is not finite, at least 2^127, or less than 2^-64 without being zero. An
-// operand that is infinite, NaN, or rounds to infinity has a part that is NaN, and so is whatever it is multiplied
-// into. Parts of small operands may be denormal, which matrix units take for zero: each is less than 2^-126 off.
-// key(x) is greater than `limit` for just those; it is an unsigned number made of the bits of |x|.
+// In doubt are all tiles where an element of an operand is 2^38 or more, infinite or NaN, and a tile of which an element
+// is less than 2^-64 without being zero. So nothing overflows. Parts of small numbers may be denormal, which matrix
+// units take for zero: each is less than 2^-126 off, and times 2^38 that is nothing beside 2^-64.
 // Pattern: a sum in a plain nest of the product of two loads, f32, of constant extents. One operand (A) depends on an
 // output dimension that the other (B) does not depend on, and B has an index for the output's last dimension. Any
 // orientation, batches, convolutions in any layout.
@@ -45,9 +48,10 @@ namespace {
 
 // Beyond so many steps a chain of sums in single precision rounds more than what it replaces.
 constexpr int64_t kMostSummed = 512;
-// The bits of |x| below which a number is small, and from which on it is large: 2^-64, 2^127.
-constexpr int64_t kSmall = int64_t{127 - 64} << 23, kLarge = int64_t{127 + 127} << 23;
-constexpr int64_t kLimit = (int64_t{1} << 32) - kSmall;
+// The bits of |x| below which a result is small, and from which on an operand is large: 2^-64, 2^38.
+constexpr int64_t kSmall = int64_t{127 - 64} << 23, kLarge = int64_t{127 + 38} << 23;
+constexpr int64_t kLimit = (int64_t{1} << 32) - kSmall, kAlways = (int64_t{1} << 32) - 1;
+constexpr int64_t kPeakLanes = 16;  // largest numbers are looked for in so many places at once
 
 struct Term {
   int64_t a, b;  // numbers of parts
@@ -168,9 +172,11 @@ class Splitter {
   }
 
   Reformulated run(const PlainNest& nest) {
-    const Buffer data = parts(*roles_.a, "_data", kDataRole), weights = parts(*roles_.b, "_weights", kWeightsRole);
+    const Parts data = parts(*roles_.a, "_data", kDataRole, {roles_.row, roles_.depth});
+    const Parts weights = parts(*roles_.b, "_weights", kWeightsRole, {roles_.depth, roles_.column});
+    const Buffer data_peak = peak_of_data(), weights_peak = peak_of_weights();
     const Buffer total = totals(product(data, weights));
-    const Buffer doubt = doubts(total);
+    const Buffer doubt = doubts(total, data_peak, weights_peak);
     const Buffer written = as_written(doubt);
     Iters iters = outputs();
     std::vector<Expr> at = indices(iters);
@@ -209,30 +215,47 @@ class Splitter {
     return number == roles_.depth ? chunks_ * n_.steps : extent(number);
   }
 
-  // As large as the padded iterators reach.
-  Buffer parts(const LoadNode& operand, const std::string& suffix, std::string_view role) {
+  // As large as the padded iterators reach. The dimensions of `last` come last.
+  struct Parts {
+    Buffer buffer;
+    std::vector<size_t> order;  // of the operand's dimensions
+  };
+  Parts parts(const LoadNode& operand, const std::string& suffix, std::string_view role,
+              const std::vector<size_t>& last) {
     Analyzer analyzer;
     for (size_t i = 0; i < block_.iters.size(); ++i) analyzer.bind(block_.iters[i].var, 0, padded(i));
+    Parts result;
+    for (size_t d = 0; d < operand.indices.size(); ++d)
+      if (std::ranges::none_of(last, [&](size_t i) { return uses_iter(operand, d, i); })) result.order.push_back(d);
+    for (const size_t i : last)
+      for (size_t d = 0; d < operand.indices.size(); ++d)
+        if (uses_iter(operand, d, i)) result.order.push_back(d);
     Iters iters = {{make_var("vp"), n_.parts, IterKind::kSpatial, nullptr}};
+    std::vector<Expr> from(operand.indices.size());
     Expr inside;
-    for (size_t d = 0; d < operand.indices.size(); ++d) {
+    for (const size_t d : result.order) {
       const int64_t reached = analyzer.int_bounds(operand.indices[d]).max + 1;
       const IterVar iter{make_var("v" + std::to_string(d)), reached, IterKind::kSpatial, nullptr};
       const int64_t* known = as_int(operand.buffer->shape[d]);
       if (!known || *known < reached) inside = logical_and(inside, lt(iter.var, operand.buffer->shape[d]));
+      from[d] = iter.var;
       iters.push_back(iter);
     }
-    std::vector<Expr> at = indices(iters);
-    Expr x = load(operand.buffer, {at.begin() + 1, at.end()});
+    const std::vector<Expr> at = indices(iters);
+    Expr x = load(operand.buffer, from);
     if (inside) x = select(call("likely", {inside}, kBool), x, constant(0, kF32));
-    return make_.add(suffix, role, iters, at, part_of_number(at[0], x, n_.parts));
+    result.buffer = make_.add(suffix, role, iters, at, part_of_number(at[0], x, n_.parts));
+    return result;
+  }
+  bool uses_iter(const LoadNode& load, size_t dimension, size_t iter) const {
+    return uses_var(load.indices[dimension], block_.iters[iter].var.get());
   }
 
   struct Product {
     Buffer buffer;
     bool cut = false;  // there are several sums
   };
-  Product product(const Buffer& data, const Buffer& weights) {
+  Product product(const Parts& data, const Parts& weights) {
     Iters spatial = like(roles_.outer);
     for (IterVar& iter : spatial) iter.kind = IterKind::kSpatial;
     VarMap values;
@@ -262,10 +285,10 @@ class Splitter {
       of_a.push_back(t.a);
       of_b.push_back(t.b);
     }
-    const auto factor = [&](const Buffer& parts, const std::vector<Expr>& numbers, const LoadNode& operand) {
+    const auto factor = [&](const Parts& parts, const std::vector<Expr>& numbers, const LoadNode& operand) {
       std::vector<Expr> index = {chosen(term.var, numbers)};
-      for (const Expr& e : operand.indices) index.push_back(substitute(e, values));
-      return cast(kF32, load(parts, index));
+      for (const size_t d : parts.order) index.push_back(substitute(operand.indices[d], values));
+      return cast(kF32, load(parts.buffer, index));
     };
     return {make_.add("_product", kProductRole, iters, at,
                       factor(data, of_a, *roles_.a) * factor(weights, of_b, *roles_.b), Reduces{}),
@@ -283,32 +306,92 @@ class Splitter {
     return make_.add("_total", kOutputsRole, iters, at, load(product.buffer, from), Reduces{});
   }
 
+  static Expr bits(const Expr& x) {
+    return binary(BinaryOp::kBitAnd, call("bitcast", {x}, kU32), int_imm(0x7fffffff, kU32));
+  }
+  static IterVar reduce(const std::string& name, const Expr& extent) {
+    return {make_var(name), extent, IterKind::kReduce, nullptr};
+  }
+  static Expr zero_beyond(const Expr& x, const Expr& at, const Expr& end) {
+    return select(call("likely", {lt(at, end)}, kBool), x, constant(0, kU32));
+  }
+
+  // The largest |x| of an operand, as bits: in lanes along the depth first, where it is not constant.
+  Buffer peak_of_data() {
+    const LoadNode& a = *roles_.a;
+    const size_t along = *dimension_of(a, block_.iters[roles_.depth]);
+    const Expr whole = a.buffer->shape[along];
+    Iters iters;
+    std::vector<Expr> from;
+    for (size_t d = 0; d < a.indices.size(); ++d) {
+      from.push_back(nullptr);
+      if (d == along) continue;
+      iters.push_back({make_var("v" + std::to_string(d)), a.buffer->shape[d], IterKind::kSpatial, nullptr});
+      from[d] = iters.back().var;
+    }
+    const size_t rows = iters.size();
+    const IterVar lane{make_var("vl"), kPeakLanes, IterKind::kSpatial, nullptr};
+    iters.push_back(lane);
+    const std::vector<Expr> at = indices(iters);
+    iters.push_back(reduce("vr", simplify(floordiv(whole + (kPeakLanes - 1), kPeakLanes))));
+    from[along] = Expr(iters.back().var) * kPeakLanes + lane.var;
+    Expr x = bits(load(a.buffer, from));
+    const int64_t* known = as_int(whole);
+    if (!known || *known % kPeakLanes != 0) x = zero_beyond(x, from[along], whole);
+    const Buffer peaks = make_.add("_peaks", kDataRole, iters, at, x, Reduces{BinaryOp::kMax});
+
+    Iters by_lane = {{make_var("vl"), kPeakLanes, IterKind::kSpatial, nullptr}};
+    const std::vector<Expr> lane_at = indices(by_lane);
+    std::vector<Expr> row;
+    for (size_t i = 0; i < rows; ++i) {
+      by_lane.push_back(reduce(iters[i].var->name, iters[i].extent));
+      row.push_back(by_lane.back().var);
+    }
+    row.push_back(lane_at[0]);
+    const Buffer lanes =
+        make_.add("_peak_lanes", kDataRole, by_lane, lane_at, load(peaks, row), Reduces{BinaryOp::kMax});
+
+    const IterVar one{make_var("vz"), 1, IterKind::kSpatial, nullptr}, over = reduce("vl", kPeakLanes);
+    return make_.add("_peak", kDataRole, {one, over}, {one.var}, load(lanes, {over.var}), Reduces{BinaryOp::kMax});
+  }
+  Buffer peak_of_weights() {
+    Iters iters = {{make_var("vz"), 1, IterKind::kSpatial, nullptr}};
+    const std::vector<Expr> at = indices(iters);
+    std::vector<Expr> from;
+    for (const Expr& extent : roles_.b->buffer->shape) {
+      iters.push_back(reduce("v" + std::to_string(from.size()), extent));
+      from.push_back(iters.back().var);
+    }
+    return make_.add("_weights_peak", kWeightsRole, iters, at, bits(load(roles_.b->buffer, from)),
+                     Reduces{BinaryOp::kMax});
+  }
+
   // The largest over `size` neighbours along output dimension number `dimension` of what `value` gives.
   template <class Value>
   Buffer largest(const std::string& suffix, Iters iters, size_t dimension, int64_t size, const Value& value) {
     IterVar& tile = iters[dimension];
     const int64_t whole = *as_int(tile.extent);
     tile.extent = (whole + size - 1) / size;
-    const IterVar inside{make_var("vr"), size, IterKind::kReduce, nullptr};
+    const IterVar inside = reduce("vr", size);
     const std::vector<Expr> at = indices(iters);
     std::vector<Expr> from = at;
     from[dimension] = Expr(tile.var) * size + inside.var;
     Expr x = value(from);
-    if (whole % size != 0) x = select(call("likely", {lt(from[dimension], whole)}, kBool), x, constant(0, kU32));
+    if (whole % size != 0) x = zero_beyond(x, from[dimension], whole);
     iters.push_back(inside);
     return make_.add(suffix, kOutputsRole, iters, at, x, Reduces{BinaryOp::kMax});
   }
-  Buffer doubts(const Buffer& total) {
+  Buffer doubts(const Buffer& total, const Buffer& data_peak, const Buffer& weights_peak) {
     Iters iters = outputs();
     const size_t row = output_of(roles_.row), column = output_of(roles_.column);
-    const Buffer extremes = largest("_extremes", iters, row, n_.rows, [&](const std::vector<Expr>& at) {
-      const Expr bits = binary(BinaryOp::kBitAnd, call("bitcast", {load(total, at)}, kU32), int_imm(0x7fffffff, kU32));
-      return max(int_imm(0, kU32) - bits, bits + int_imm(kLimit - kLarge + 1, kU32));
-    });
+    const Buffer least = largest("_least", iters, row, n_.rows,
+                                 [&](const std::vector<Expr>& at) { return int_imm(0, kU32) - bits(load(total, at)); });
     iters = outputs();
-    iters[row].extent = extremes->shape[row];
-    return largest("_doubt", iters, column, n_.columns,
-                   [&](const std::vector<Expr>& at) { return load(extremes, at); });
+    iters[row].extent = least->shape[row];
+    const Expr large = le(int_imm(kLarge, kU32), max(load(data_peak, {0}), load(weights_peak, {0})));
+    return largest("_doubt", iters, column, n_.columns, [&](const std::vector<Expr>& at) {
+      return max(load(least, at), select(large, int_imm(kAlways, kU32), int_imm(0, kU32)));
+    });
   }
   Expr is_doubtful(const Buffer& doubt, const Iters& outputs) const {
     std::vector<Expr> at = indices(outputs);

@@ -54,7 +54,8 @@ struct SplitTiling {
   std::vector<Expr> data = {}, weights = {};  // indices of the parts
   int64_t rows = kTile, columns = kTile;      // of a register tile
   bool panels = false;                        // rows of the data are no windows
-  LoopRef tile = {};                          // the loop around a register tile of the product
+  LoopRef tile = {};                          // the loop around a tile of the block at work
+  size_t n_around = 0;                        // this and the loops around it
   Loops dealt_out = {};                       // its loops for threads
 
   size_t column() const { return n_spatial - 1; }
@@ -69,6 +70,7 @@ struct SplitTiling {
   IndexMap data_map() const;
   IndexMap weights_map() const;
   Result<> lay_out();
+  Result<> in_tiles(BlockRef of, Tail tail);
   Result<> tile_product();
   Result<> as_unit(BlockRef of, const char* intrinsic, size_t from_the_end);
   Result<> outputs();
@@ -181,41 +183,53 @@ Result<> SplitTiling::as_unit(BlockRef of, const char* intrinsic, size_t from_th
   return finish(unit);
 }
 
+// A block over the outputs, in tiles, the loops over sums around them.
+Result<> SplitTiling::in_tiles(BlockRef of, Tail tail) {
+  FETTLE_TRY(const Loops l, get_loops(s, {.block = of}));
+  const size_t r = row - n_sums, rank = n_spatial - n_sums;
+  FETTLE_TRY(const Loops i, split(s, {.loop = l[r], .factors = {kInfer, rows}, .tail = tail}));
+  FETTLE_TRY(const Loops j, split(s, {.loop = l[rank - 1], .factors = {kInfer, columns}, .tail = tail}));
+  // The fewer of rows and columns inside: their parts stay in the second-level cache.
+  const Loops tiles = extents[row] > extents[column()] ? Loops{i[0], j[0]} : Loops{j[0], i[0]};
+  Loops others;
+  int64_t n_others = 1;
+  for (size_t o = 0; o + 1 < rank; ++o) {
+    if (o == r) continue;
+    others.push_back(l[o]);
+    n_others *= extents[n_sums + o];
+  }
+  const Loops sums(l.begin() + static_cast<std::ptrdiff_t>(rank), l.end());
+  FETTLE_TRY_VOID(reorder(s, {.loops = concatenated({others, sums, tiles, {i[1], j[1]}})}));
+  tile = tiles.back();
+  n_around = others.size() + sums.size() + tiles.size();
+  dealt_out = n_others >= threads ? others : sums.empty() ? concatenated({others, tiles}) : tiles;
+  return {};
+}
+
+// A tile of the product, where it is read.
 Result<> SplitTiling::tile_product() {
   FETTLE_TRY(const BlockRef product, block(parts.product));
+  FETTLE_TRY_VOID(compute_at(s, {.block = product, .loop = tile}));
   FETTLE_TRY(const BlockRef back, cache_write(s, {.block = product, .scope = kTileScope}));
-  FETTLE_TRY(const Loops loops, get_loops(s, {.block = product}));
-  const auto cut = [&](size_t iter, std::vector<IntRef> factors) {
-    return split(s, {.loop = loops[iter], .factors = std::move(factors), .tail = Tail::kExact});
-  };
-  FETTLE_TRY(const Loops i, cut(row, {kInfer, rows / kTile, kTile}));
-  FETTLE_TRY(const Loops j, cut(column(), {kInfer, columns / kTile, kTile}));
-  FETTLE_TRY(const Loops k, cut(depth(), {kInfer, kSteps}));
-  Loops others;
-  for (size_t o = n_sums; o < column(); ++o)
-    if (o != row) others.push_back(loops[o]);
-  const Loops sums(loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(n_sums));
+  FETTLE_TRY(Loops loops, get_loops(s, {.block = product}));
+  loops.erase(loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(n_around));
+  if (loops.size() != vars.size()) return fail(ErrorCode::E230, parts.product + " has other loops");
+  const auto cut = [&](LoopRef loop, int64_t inner) { return split(s, {.loop = loop, .factors = {kInfer, inner}}); };
+  FETTLE_TRY(const Loops i, cut(loops[row], kTile));
+  FETTLE_TRY(const Loops j, cut(loops[column()], kTile));
+  FETTLE_TRY(const Loops k, cut(loops[depth()], kSteps));
   Loops steps(loops.begin() + static_cast<std::ptrdiff_t>(n_spatial), loops.end() - 2);
   steps.push_back(k[0]);
   const LoopRef term = loops[loops.size() - 2];
-  // The fewer of rows and columns inside: their parts stay in the second-level cache.
-  FETTLE_TRY(const int64_t rows_outside,
-             decider.pick(s, {"rows_outside", {0, 1}, extents[row] > extents[column()] ? size_t{1} : size_t{0}}));
-  const Loops tiles = rows_outside ? Loops{i[0], j[0]} : Loops{j[0], i[0]};
-  FETTLE_TRY_VOID(
-      reorder(s, {.loops = concatenated({others, sums, tiles, steps, {term, i[1], j[1], i[2], j[2], k[1]}})}));
-  for (const LoopRef& loop : {term, i[1], j[1]}) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
-  tile = tiles.back();
-  int64_t n_others = 1;
-  for (size_t o = n_sums; o < column(); ++o)
-    if (o != row) n_others *= extents[o];
-  dealt_out = n_others >= threads ? others : n_sums > 0 ? tiles : concatenated({others, tiles});
+  Loops order;
+  for (size_t o = 0; o < column(); ++o)
+    if (o != row) order.push_back(loops[o]);  // of one iteration
+  FETTLE_TRY_VOID(reorder(s, {.loops = concatenated({order, steps, {term, i[0], j[0], i[1], j[1], k[1]}})}));
+  for (const LoopRef& loop : {term, i[0], j[0]}) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
 
-  FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = tile}));
   FETTLE_TRY(const Loops copied, get_loops(s, {.block = back}));
-  FETTLE_TRY(const Loops r,
-             split(s, {.loop = copied[copied.size() - (column() - row) - 1], .factors = {kInfer, kTile}}));
-  FETTLE_TRY(const Loops c, split(s, {.loop = copied.back(), .factors = {kInfer, kTile}}));
+  FETTLE_TRY(const Loops r, cut(copied[copied.size() - (n_spatial - row)], kTile));
+  FETTLE_TRY(const Loops c, cut(copied.back(), kTile));
   FETTLE_TRY_VOID(reorder(s, {.loops = {r[0], c[0], r[1], c[1]}}));
   for (const LoopRef& loop : {r[0], c[0]}) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
   FETTLE_TRY_VOID(finish(back));
@@ -229,17 +243,17 @@ Result<> SplitTiling::tile_product() {
 
 // Whether a tile is in doubt, and what it is as written, in vectors.
 Result<> SplitTiling::tile_of_outputs() {
-  made.insert(made.end(), {parts.written, parts.doubt, parts.extremes});
+  made.insert(made.end(), {parts.written, parts.doubt, parts.least});
   const int64_t lanes = lanes_of(target, kF32);
   {
-    FETTLE_TRY(const BlockRef extremes, block(parts.extremes));
-    FETTLE_TRY(const Loops l, get_loops(s, {.block = extremes}));
+    FETTLE_TRY(const BlockRef least, block(parts.least));
+    FETTLE_TRY(const Loops l, get_loops(s, {.block = least}));
     FETTLE_TRY(const Loops j, split(s, {.loop = l[l.size() - 2], .factors = {kInfer, lanes}, .tail = Tail::kMask}));
     FETTLE_TRY_VOID(reorder(s, {.loops = {l.back(), j[0], j[1]}}));
     FETTLE_TRY_VOID(unroll(s, {.loop = j[0]}));
     FETTLE_TRY_VOID(vectorize(s, {.loop = j[1]}));
-    FETTLE_TRY_VOID(begin_sums(s, extremes, l.back()));
-    made.push_back(parts.extremes + "_init");
+    FETTLE_TRY_VOID(begin_sums(s, least, l.back()));
+    made.push_back(parts.least + "_init");
   }
   FETTLE_TRY(const BlockRef written, block(parts.written));
   FETTLE_TRY(const LoopsByKind kinds, loops_by_kind(s, written));
@@ -254,53 +268,61 @@ Result<> SplitTiling::tile_of_outputs() {
   return {};
 }
 
+// What is done with the product, and the product where that reads it: a tile of it, or of one sum.
 Result<> SplitTiling::outputs() {
   const int64_t lanes = lanes_of(target, kF32);
-  const BlockNode* written = find_block(s.func()->body, parts.written);
-  const auto readers = consumers_of(s.func().root(), written->writes[0].buffer.get());
-  if (readers.size() != 1) return fail(ErrorCode::E230, parts.written + " is not read by one block");
-  FETTLE_TRY(BlockRef last, block(std::string(readers.front()->name)));
-  inline_consumers(s, last);
-  const auto now = consumers_of(s.func().root(), find_block(s.func()->body, parts.written)->writes[0].buffer.get());
-  const std::string name_of_last(now.front()->name);
-  FETTLE_TRY(last, block(name_of_last));
-  made.push_back(name_of_last);
   if (!parts.total.empty()) {
     FETTLE_TRY(const BlockRef total, block(parts.total));
-    FETTLE_TRY_VOID(reverse_compute_at(s, {.block = total, .loop = tile}));
+    FETTLE_TRY_VOID(in_tiles(total, Tail::kPartition));
+    FETTLE_TRY_VOID(tile_product());
+    FETTLE_TRY_VOID(vectorize_copy(s, total, n_around, lanes, false));
     made.push_back(parts.total);
-    FETTLE_TRY(const LoopsByKind sums, loops_by_kind(s, total));
-    FETTLE_TRY(const Loops lane,
-               split(s, {.loop = sums.spatial.back(), .factors = {kInfer, lanes}, .tail = Tail::kMask}));
-    FETTLE_TRY_VOID(vectorize(s, {.loop = lane[1]}));
+    FETTLE_TRY_VOID(parallelize(s, dealt_out, {.threads = threads}));
   }
-  FETTLE_TRY(const Loops l, get_loops(s, {.block = last}));
-  const size_t r = row - n_sums;
-  FETTLE_TRY(const Loops i, split(s, {.loop = l[r], .factors = {kInfer, rows}, .tail = Tail::kPartition}));
-  FETTLE_TRY(const Loops j, split(s, {.loop = l.back(), .factors = {kInfer, columns}, .tail = Tail::kPartition}));
-  Loops outer;
-  for (size_t o = 0; o + 1 < l.size(); ++o)
-    if (o != r) outer.push_back(l[o]);
-  outer.insert(outer.end(), {i[0], j[0]});
-  FETTLE_TRY_VOID(reorder(s, {.loops = concatenated({outer, {i[1], j[1]}})}));
-  for (const std::string& name : {parts.written, parts.doubt, parts.extremes}) {
+  const auto reader = [&]() -> Result<BlockRef> {
+    const BlockNode* written = find_block(s.func()->body, parts.written);
+    const auto readers = consumers_of(s.func().root(), written->writes[0].buffer.get());
+    if (readers.size() != 1) return fail(ErrorCode::E230, parts.written + " is not read by one block");
+    return block(std::string(readers.front()->name));
+  };
+  FETTLE_TRY(BlockRef last, reader());
+  inline_consumers(s, last);
+  FETTLE_TRY(last, reader());
+  FETTLE_TRY_VOID(finish(last));
+  FETTLE_TRY_VOID(in_tiles(last, Tail::kPartition));
+  for (const std::string& name : {parts.written, parts.doubt, parts.least}) {
     FETTLE_TRY(const BlockRef of, block(name));
-    FETTLE_TRY_VOID(compute_at(s, {.block = of, .loop = j[0]}));
+    FETTLE_TRY_VOID(compute_at(s, {.block = of, .loop = tile}));
   }
+  if (parts.total.empty()) FETTLE_TRY_VOID(tile_product());
   FETTLE_TRY_VOID(tile_of_outputs());
-  FETTLE_TRY_VOID(vectorize_copy(s, last, outer.size(), lanes, false));
-  return parallelize(s, outer, {.threads = threads});
+  FETTLE_TRY_VOID(vectorize_copy(s, last, n_around, lanes, false));
+  return parallelize(s, dealt_out, {.threads = threads});
 }
 
-// The parts of the data, all of 32 elements at a time: for …, x: for p (unrolled): for k in 32 (lanes)
+// The parts of the data, and its largest number: for …, x: for p (unrolled): for k in 32 (lanes)
 Result<> SplitTiling::split_data() {
+  FETTLE_TRY(const BlockRef peaks, block(parts.peaks));
+  FETTLE_TRY(const Loops p, get_loops(s, {.block = peaks}));  // … lane, step
+  FETTLE_TRY_VOID(reorder(s, {.loops = {p[p.size() - 1], p[p.size() - 2]}}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = p[p.size() - 2]}));
+  FETTLE_TRY_VOID(begin_sums(s, peaks, p.back()));
+  FETTLE_TRY_VOID(parallelize(s, {p.begin(), p.end() - 2}, {.threads = threads}));
+  FETTLE_TRY(const BlockRef lanes, block(parts.peak_lanes));
+  FETTLE_TRY(Loops q, get_loops(s, {.block = lanes}));  // lane, rows
+  std::ranges::rotate(q, q.begin() + 1);
+  FETTLE_TRY_VOID(reorder(s, {.loops = q}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = q.back()}));
+  FETTLE_TRY_VOID(begin_sums(s, lanes, q.front()));
+
   FETTLE_TRY(const BlockRef writer, block(parts.data));
   FETTLE_TRY(const Loops l, get_loops(s, {.block = writer}));  // … k0 p x k1
   const size_t n = l.size();
   FETTLE_TRY_VOID(reorder(s, {.loops = {l[n - 2], l[n - 3], l[n - 1]}}));
   FETTLE_TRY_VOID(unroll(s, {.loop = l[n - 3]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = l[n - 1]}));
-  made.insert(made.end(), {parts.data, parts.weights});
+  made.insert(made.end(), {parts.data, parts.weights, parts.peaks, parts.peaks + "_init", parts.peak_lanes,
+                           parts.peak_lanes + "_init", parts.peak, parts.weights_peak});
   return parallelize(s, {l.begin(), l.end() - 3}, {.threads = threads});
 }
 
@@ -335,7 +357,8 @@ Result<SplitParts> replace_by_split_product(Schedule& s, const std::string& prod
   }
   const int64_t sums = steps <= kLongestSum ? 1 : (steps + kUsualSteps - 1) / kUsualSteps;
   const int64_t each = round_up((steps + sums - 1) / sums, kSteps);
-  const auto of = [](int64_t n) { return round_up(n, kTile) % (2 * kTile) == 0 ? 2 * kTile : kTile; };
+  // Two tiles each way, unless a sixth would be beyond the last row or column.
+  const auto of = [](int64_t n) { return 6 * round_up(n, 2 * kTile) <= 7 * n ? 2 * kTile : kTile; };
   FETTLE_TRY(const BlockRef ref, get_block(s, {.name = product}));
   FETTLE_TRY_VOID(
       reformulate(s, {.block = ref, .kind = "split_product", .numbers = {terms, each, of(rows), of(columns)}}));
@@ -344,36 +367,38 @@ Result<SplitParts> replace_by_split_product(Schedule& s, const std::string& prod
 }
 
 std::optional<SplitParts> split_parts(const Func& func, std::string_view product) {
-  SplitParts parts{.block = std::string(product)};
-  std::vector<std::string> outputs;
+  std::vector<std::string> data, weights, products, outputs;
   for (const BlockNode* block : blocks_of(func.root())) {
     if (part_of(*block) != product) continue;
     const std::string_view role = role_of(*block);
-    if (role == kDataRole) parts.data = block->name;
-    if (role == kWeightsRole) parts.weights = block->name;
-    if (role == kProductRole) parts.product = block->name;
-    if (role == kOutputsRole) outputs.push_back(std::string(block->name));
+    for (const auto& [name, list] :
+         {std::pair{kDataRole, &data}, {kWeightsRole, &weights}, {kProductRole, &products}, {kOutputsRole, &outputs}})
+      if (role == name) list->push_back(std::string(block->name));
   }
-  if (outputs.size() == 4) {
-    parts.total = outputs.front();
-    outputs.erase(outputs.begin());
-  }
-  if (outputs.size() != 3 || parts.data.empty() || parts.weights.empty() || parts.product.empty()) return {};
-  parts.extremes = outputs[0];
-  parts.doubt = outputs[1];
-  parts.written = outputs[2];
-  return parts;
+  if (data.size() != 4 || weights.size() != 2 || products.size() != 1 || outputs.size() < 3 || outputs.size() > 4)
+    return {};
+  const bool cut = outputs.size() == 4;
+  return SplitParts{.block = std::string(product),
+                    .data = data[0],
+                    .weights = weights[0],
+                    .product = products[0],
+                    .total = cut ? outputs[0] : "",
+                    .peaks = data[1],
+                    .peak_lanes = data[2],
+                    .peak = data[3],
+                    .weights_peak = weights[1],
+                    .least = outputs[outputs.size() - 3],
+                    .doubt = outputs[outputs.size() - 2],
+                    .written = outputs.back()};
 }
 
 Result<Finished> split_product_tiles(Schedule& s, const Target& target, Decider& decider, const SplitParts& parts,
                                      int threads) {
   SplitTiling tiling{.s = s, .target = target, .decider = decider, .parts = parts, .threads = threads};
   FETTLE_TRY_VOID(tiling.look());
-  FETTLE_TRY_VOID(tiling.tile_product());
-  FETTLE_TRY_VOID(tiling.lay_out());
   FETTLE_TRY_VOID(tiling.outputs());
+  FETTLE_TRY_VOID(tiling.lay_out());
   FETTLE_TRY_VOID(tiling.split_data());
-  FETTLE_TRY_VOID(parallelize(s, tiling.dealt_out, {.threads = threads}));
   return std::move(tiling.made);
 }
 

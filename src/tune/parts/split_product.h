@@ -2,14 +2,14 @@
 // A product of single precision by a matrix unit for bf16 (schedule/reformulate/split_product.cpp): when it may pay,
 // and where its parts go.
 //
-//   for i, k: data      for k, j: weights      for i, j, t, k: product      for i, j: total, extremes, doubt, written, C
+//   for i, k: data, peaks   for k, j: weights   for i, j, t, k: product   for i, j: total, least, doubt, written, C
 //   →
-//   for i, k (parallel): the parts of one operand, in panels of tiles
-//   (once)               those of the other one, where it is constant
-//   for i00 (parallel): for c: for j0: for i0:
-//     for k0: for t, i1, j1 (unrolled): a tile of the product, by the unit; its sums in tile registers
-//     the tile's sums to the total
-//   for i00: for i0, j0: whether the tile is in doubt, then what it is as written; C and what is done with it
+//   for i (parallel): the largest numbers of one operand, and its parts, in panels of tiles
+//   (once)            those of the other one, which is constant
+//   for c: for j0, i0 (parallel): a tile of the product, of one sum, to the total
+//   for j0, i0 (parallel): whether the tile is in doubt, then what it is as written; C and what is done with it
+// and where one sum has all steps, the product in the last of these nests. A tile of the product:
+//     for k0: for t, i1, j1 (unrolled): 16 x 16 x 32, by the unit; sums in tile registers
 
 #include <optional>
 #include <string>
@@ -32,8 +32,10 @@ std::optional<std::string> splittable_product(const Func& func, const Target& ta
 
 /// The blocks that stand for a product.
 struct SplitParts {
-  std::string block;                                                    // the product, and its last part
-  std::string data, weights, product, total, extremes, doubt, written;  // total: empty where one sum has all steps
+  std::string block;                                  // the product, and its last part
+  std::string data, weights, product, total;          // total: empty where one sum has all steps
+  std::string peaks, peak_lanes, peak, weights_peak;  // largest numbers of the operands
+  std::string least, doubt, written;                  // what is computed as it was written, and whether
 };
 /// Replaces the product by sums of so many products of parts. Errors: E228 its pattern does not fit · E234 another edit
 /// came before
