@@ -1,6 +1,6 @@
 #pragma once
-// Devices with memory of their own, such as GPUs. A driver (cuda.cpp, opencl.cpp) knows one kind of them. Its library is
-// opened while the model runs, and only by models whose kernels need it: nothing here is linked with it.
+// Devices with memory of their own, such as GPUs. A driver (cuda.cpp, opencl.cpp) knows one kind of them. Its library
+// is opened while the model runs, and only by models whose kernels need it: nothing here is linked with it.
 //
 // Kernels of a device are launched by compiled code of the host, which is entered as any kernel. Launches of one queue
 // run one after another. What they are given are addresses in the device's memory.
