@@ -290,8 +290,8 @@ def _source(model, folder):
 
 
 def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database="", without=(), keep_denormals=False,
-            cache=True, folder=None, vendor=()):
-    """Compiles a model for this machine, and gives a `fettle.Model`.
+            cache=True, folder=None, vendor=(), target=""):
+    """Compiles a model for this machine, or a GPU, and gives a `fettle.Model`.
 
     model     a path (of an ONNX file, or of a library that `fettle compile` wrote), the bytes of an ONNX file, an
               onnx.ModelProto, a fettle.Graph, or a function of fettle.comprehension
@@ -306,6 +306,7 @@ def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database=
     cache     whether what was compiled before is used again, and this is kept: in $FETTLE_CACHE, or ~/.cache/fettle;
               FETTLE_CACHE=off does without
     vendor    libraries whose kernels are used where `database` says that they are faster: ("onednn",)
+    target    what kernels run on: "cuda", "cuda -arch sm_80", "opencl"; "": this machine's CPU
     folder    where external data of bytes or a ModelProto lie
 
     >>> import fettle, numpy
@@ -320,4 +321,4 @@ def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database=
     """
     return Model(_fettle._open_model(_source(model, folder), dict(shapes or {}), threads, os.fsdecode(database),
                                      dict(sizes or {}), dict(states or {}), list(without), bool(keep_denormals),
-                                     bool(cache), list(vendor)))  # fmt: skip
+                                     bool(cache), list(vendor), target))  # fmt: skip

@@ -288,7 +288,7 @@ Result<Report> inspect(const Options& options) {
     if (options.task.empty()) return fail(ErrorCode::E709, "--trace, --ir, --c and --asm are of a task; give --task");
     FETTLE_TRY(const TaskInfo* task, find_task(task_list, options.task));
     if (!options.after.empty()) {
-      FETTLE_TRY(report.text, task_after(options.after, *task, options.threads));
+      FETTLE_TRY(report.text, task_after(options.after, *task, model.options.target));
       report.json["after"] = options.after;
       report.json["ir"] = report.text;
     } else if (options.ir || options.c || options.assembly) {
