@@ -46,8 +46,8 @@ int32_t place_input_on_device(ModelContext& context, int32_t i, const FettleTens
   Block& staged = context.staged[i];
   if (!staged.reserve(bytes)) return refused(FETTLE_OUT_OF_MEMORY, "is too large for the memory of the device");
   if (!is_there) context.has_host_tensors = 1;
-  if (const int32_t status = context.queue->copy(is_there ? CopyKind::kWithin : CopyKind::kToDevice, staged.data, from,
-                                                 bytes))
+  if (const int32_t status =
+          context.queue->copy(is_there ? CopyKind::kWithin : CopyKind::kToDevice, staged.data, from, bytes))
     return device_failed(context, status);
   *at = staged.data;
   return FETTLE_OK;
