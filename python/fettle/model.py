@@ -160,8 +160,9 @@ class _Calls:
     def __call__(self, *inputs, out=None):
         """Inputs by position, in the order of `inputs`: the output, or a tuple of them in the order of `outputs`.
 
-        Inputs are numpy's arrays, or anything on a CPU that has `__dlpack__`; they are copied only where they are not in
-        C order. `out` is an array, or a tuple of them, that is written instead of a new one. What a state takes is not
+        Inputs are numpy's arrays, or anything that has `__dlpack__`, on a CPU or on the GPU that the model is compiled
+        for; they are copied only where they are not in C order. `out` is an array, or a tuple of them, that is written
+        instead of a new one, such as torch's tensor on that GPU. What a state takes is not
         among the outputs; an input that a state stands for may be None.
         """
         if self._signature.is_plain:

@@ -14,7 +14,7 @@ namespace {
 using Handle = void*;
 using Address = uint64_t;
 enum : int { kSuccess = 0, kOutOfMemory = 2, kNoKernelImage = 209, kInvalidPtx = 218, kUnsupportedPtx = 222 };
-constexpr int kNonBlockingStream = 1, kRelaxedCapture = 2;
+constexpr int kDefaultStream = 0, kNonBlockingStream = 1, kRelaxedCapture = 2;
 constexpr int kMaxDynamicSharedBytes = 8;  // CU_FUNC_ATTRIBUTE_…
 constexpr int32_t kMostDevices = 16, kNameBytes = 128;
 
@@ -166,7 +166,7 @@ int32_t enter(void* device, Reason& why) {
 
 void* open_queue(void*, Reason& why) {
   Handle stream = nullptr;
-  return failed("cuStreamCreate", api.stream_create(&stream, kNonBlockingStream), why) == FETTLE_OK ? stream : nullptr;
+  return failed("cuStreamCreate", api.stream_create(&stream, kDefaultStream), why) == FETTLE_OK ? stream : nullptr;
 }
 void close_queue(void*, void* queue) { api.stream_destroy(queue); }
 
@@ -271,13 +271,20 @@ int32_t launch(void*, void* queue, const DeviceCode& code, int32_t number, void*
                 why);
 }
 
-int32_t begin_graph(void*, void* queue, Reason& why) {
-  return failed("cuStreamBeginCapture", api.begin_capture(queue, kRelaxedCapture), why);
+/// Beside CUDA's default stream, which others may use meanwhile.
+void* begin_graph(void*, Reason& why) {
+  Handle recorder = nullptr;
+  if (failed("cuStreamCreate", api.stream_create(&recorder, kNonBlockingStream), why) != FETTLE_OK) return nullptr;
+  if (failed("cuStreamBeginCapture", api.begin_capture(recorder, kRelaxedCapture), why) == FETTLE_OK) return recorder;
+  api.stream_destroy(recorder);
+  return nullptr;
 }
 
-void* end_graph(void*, void* queue, Reason& why) {
+void* end_graph(void*, void* recorder, Reason& why) {
   Handle graph = nullptr, executable = nullptr;
-  if (failed("cuStreamEndCapture", api.end_capture(queue, &graph), why) != FETTLE_OK) return nullptr;
+  const int32_t ended = failed("cuStreamEndCapture", api.end_capture(recorder, &graph), why);
+  api.stream_destroy(recorder);
+  if (ended != FETTLE_OK || graph == nullptr) return nullptr;
   const int32_t status = failed("cuGraphInstantiate", api.instantiate(&executable, graph, 0), why);
   api.graph_destroy(graph);
   return status == FETTLE_OK ? executable : nullptr;

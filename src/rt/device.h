@@ -70,6 +70,7 @@ struct FettleDriver {
   const char* (*describe)(void* device);
   /// Makes the device the one that the calling thread works with; before every other call of a thread.
   int32_t (*enter)(void* device, fettle::rt::Reason& why);
+  /// What the process launches on CUDA's default stream comes in its order.
   void* (*open_queue)(void* device, fettle::rt::Reason& why);
   void (*close_queue)(void* device, void* queue);
   /// Aligned to 256 bytes; null where there is no memory.
@@ -86,10 +87,10 @@ struct FettleDriver {
   int32_t (*launch)(void* device, void* queue, const fettle::rt::DeviceCode& code, int32_t kernel, void* function,
                     const int64_t* grid, void** buffers, const int64_t* ints, fettle::rt::Reason& why);
   int32_t (*wait)(void* device, void* queue, fettle::rt::Reason& why);
-  /// What is launched on `queue` from here on is recorded, not run; then it is a graph, which runs as a whole. Null
-  /// functions: the driver has no graphs.
-  int32_t (*begin_graph)(void* device, void* queue, fettle::rt::Reason& why);
-  void* (*end_graph)(void* device, void* queue, fettle::rt::Reason& why);
+  /// A queue on which launches are recorded, not run; null where that fails. Then what was recorded is a graph, which
+  /// runs as a whole, and the queue is closed. Null functions: the driver has no graphs.
+  void* (*begin_graph)(void* device, fettle::rt::Reason& why);
+  void* (*end_graph)(void* device, void* recorder, fettle::rt::Reason& why);
   int32_t (*run_graph)(void* device, void* graph, void* queue, fettle::rt::Reason& why);
   void (*drop_graph)(void* device, void* graph);
 };

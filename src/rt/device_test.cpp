@@ -145,10 +145,7 @@ const FettleDriver fake_driver = {
       ++device_log.waits;
       return FETTLE_OK;
     },
-    .begin_graph = [](void*, void*, Reason&) -> int32_t {
-      device_log.recording = new Graph;
-      return FETTLE_OK;
-    },
+    .begin_graph = [](void*, Reason&) -> void* { return device_log.recording = new Graph; },
     .end_graph = [](void*, void*, Reason&) -> void* {
       ++device_log.graphs;
       return std::exchange(device_log.recording, nullptr);
