@@ -160,8 +160,9 @@ class _Calls:
     def __call__(self, *inputs, out=None):
         """Inputs by position, in the order of `inputs`: the output, or a tuple of them in the order of `outputs`.
 
-        Inputs are numpy's arrays, or anything on a CPU that has `__dlpack__`; they are copied only where they are not in
-        C order. `out` is an array, or a tuple of them, that is written instead of a new one. What a state takes is not
+        Inputs are numpy's arrays, or anything that has `__dlpack__`, on a CPU or on the GPU that the model is compiled
+        for; they are copied only where they are not in C order. `out` is an array, or a tuple of them, that is written
+        instead of a new one, such as torch's tensor on that GPU. What a state takes is not
         among the outputs; an input that a state stands for may be None.
         """
         if self._signature.is_plain:
@@ -290,8 +291,8 @@ def _source(model, folder):
 
 
 def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database="", without=(), keep_denormals=False,
-            cache=True, folder=None, vendor=()):
-    """Compiles a model for this machine, and gives a `fettle.Model`.
+            cache=True, folder=None, vendor=(), target=""):
+    """Compiles a model for this machine, or a GPU, and gives a `fettle.Model`.
 
     model     a path (of an ONNX file, or of a library that `fettle compile` wrote), the bytes of an ONNX file, an
               onnx.ModelProto, a fettle.Graph, or a function of fettle.comprehension
@@ -306,6 +307,7 @@ def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database=
     cache     whether what was compiled before is used again, and this is kept: in $FETTLE_CACHE, or ~/.cache/fettle;
               FETTLE_CACHE=off does without
     vendor    libraries whose kernels are used where `database` says that they are faster: ("onednn",)
+    target    what kernels run on: "cuda", "cuda -arch sm_80", "opencl"; "": this machine's CPU
     folder    where external data of bytes or a ModelProto lie
 
     >>> import fettle, numpy
@@ -320,4 +322,4 @@ def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database=
     """
     return Model(_fettle._open_model(_source(model, folder), dict(shapes or {}), threads, os.fsdecode(database),
                                      dict(sizes or {}), dict(states or {}), list(without), bool(keep_denormals),
-                                     bool(cache), list(vendor)))  # fmt: skip
+                                     bool(cache), list(vendor), target))  # fmt: skip

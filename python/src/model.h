@@ -16,7 +16,7 @@
 
 namespace fettle::python {
 
-using InputArray = nb::ndarray<nb::ro, nb::device::cpu>;
+using InputArray = nb::ndarray<nb::ro>;  // on any device
 
 /// What calls of a model need to know, found once.
 struct ModelFacts {

@@ -251,6 +251,8 @@ void Caller::take_array(PyObject* value, nb::handle name, FettleTensor& tensor, 
     tensor.rank = static_cast<int32_t>(kept.ndim());
     static std::byte nothing;
     tensor.data = kept.data() == nullptr ? &nothing : const_cast<void*>(kept.data());
+    tensor.device = kept.device_type();
+    tensor.device_index = kept.device_id();
     tensor.shape = kept.shape_ptr();
     for (size_t d = 0; d < kept.ndim(); ++d) strides.push_back(static_cast<int64_t>(kept.stride(d)));
     tensor.strides = strides.data();
@@ -321,7 +323,7 @@ void Caller::take_output(size_t i, PyObject* value) {
   std::vector<int64_t> shape, strides;
   if (!take_buffer(value, PyBUF_STRIDED, taken, strides)) {
     const bool is_numpy = nb::isinstance(given, words().array_type);
-    nb::ndarray<nb::device::cpu> array;
+    nb::ndarray<> array;
     if (!nb::try_cast(is_numpy ? words().bits(given) : nb::borrow(given), array, false))
       refuse("what is given is no array that can be written to");
     taken.dtype = dtype_of(array.dtype());
@@ -332,6 +334,8 @@ void Caller::take_output(size_t i, PyObject* value) {
       strides.push_back(static_cast<int64_t>(array.stride(d)));
     }
     taken.rank = static_cast<int32_t>(array.ndim());
+    taken.device = array.device_type();
+    taken.device_index = array.device_id();
     taken.shape = shape.data();
     taken.data = array.data();
   }
@@ -348,6 +352,8 @@ void Caller::take_output(size_t i, PyObject* value) {
   // What only the call tells the size of is copied there.
   if (fettle_tensor_bytes(&output) < 0) return;
   output.data = taken.data;
+  output.device = taken.device;
+  output.device_index = taken.device_index;
   output.capacity_bytes = fettle_tensor_bytes(&output);
 }
 

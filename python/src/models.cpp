@@ -141,10 +141,11 @@ void bind_models(nb::module_& m) {
   const auto open = [](const PySource& source, const InputShapes& shapes, int threads, const std::string& database,
                        const SizesGiven& sizes, const std::map<std::string, std::string>& states,
                        const std::vector<std::string>& without, bool keep_denormals, bool cache,
-                       const std::vector<std::string>& vendor) {
+                       const std::vector<std::string>& vendor, const std::string& target) {
     check_threads(threads);
     std::vector<std::string> warnings;
     const OpenOptions options{.threads = threads,
+                              .target = target,
                               .shapes = shapes,
                               .database = database,
                               .warn = [&](const std::string& text) { warnings.push_back(text); },
@@ -164,7 +165,7 @@ void bind_models(nb::module_& m) {
   };
   m.def("_open_model", open, nb::arg("source"), nb::arg("shapes"), nb::arg("threads"), nb::arg("database"),
         nb::arg("sizes"), nb::arg("states"), nb::arg("without"), nb::arg("keep_denormals"), nb::arg("cache"),
-        nb::arg("vendor"));
+        nb::arg("vendor"), nb::arg("target"));
   nb::class_<PySource>(m, "ModelSource");
   m.def("_source_of_path", [](const std::string& path) { return PySource{path}; }, nb::arg("path"));
   m.def(

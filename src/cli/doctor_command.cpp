@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/container_limits.h"
+#include "codegen/cuda/cuda_compile.h"
 #include "codegen/object_cache.h"
 #include "cost/predict/micro_kernel_table.h"
 #include "driver/model_peers.h"
@@ -18,6 +19,7 @@
 #include "measure/worker_process.h"
 #include "report/machine_peaks.h"
 #include "report/peak_loops.h"
+#include "rt/device.h"
 
 namespace fettle::cli {
 namespace {
@@ -205,6 +207,22 @@ nlohmann::json describe_limits(std::string* text) {
             {"processes", or_null(limits.processes)}}}};
 }
 
+/// Device number 0 of the driver, for models that are compiled for such.
+Check check_device(const FettleDriver& driver, const std::string& target) {
+  const std::string name = fmt::format("{} device", driver.name);
+  rt::Reason why{};
+  void* device = driver.open(0, why);
+  if (!device) return {name, false, false, fmt::format("{}; --target {} compiles without", why.chars, target)};
+  return {name, false, true, fmt::format("{}; compile --target {}", driver.describe(device), target)};
+}
+
+Check check_nvrtc() {
+  const std::string version = nvrtc_version();
+  if (version.empty())
+    return {"NVRTC", false, false, "not found; --target cuda needs it: FETTLE_NVRTC, or pip install nvidia-cuda-nvrtc"};
+  return {"NVRTC", false, true, version};
+}
+
 Check check_micro_kernels(const Target& target) {
   const std::string path = micro_kernel_table_file(target).string();
   if (path.empty()) return {"micro-kernel table", false, false, "each tuning measures it: set XDG_CACHE_HOME"};
@@ -233,6 +251,9 @@ Result<Report> examine() {
       check_folder("cache folder", default_cache_folder(), "nothing measured or compiled is kept: set XDG_CACHE_HOME"));
   checks.push_back(
       check_folder("records", fs::path(default_database()).parent_path(), "give --db FILE, or set XDG_DATA_HOME"));
+  checks.push_back(check_device(fettle_cuda_driver, "cuda"));
+  checks.push_back(check_nvrtc());
+  checks.push_back(check_device(fettle_opencl_driver, "opencl"));
   for (Check& check : check_peers()) checks.push_back(std::move(check));
 
   report.json["checks"] = nlohmann::json::array();

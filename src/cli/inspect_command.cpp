@@ -8,12 +8,17 @@
 #include "cli/command.h"
 #include "cli/inspect_stages.h"
 #include "codegen/c/c_codegen.h"
+#include "codegen/cuda/cuda_codegen.h"
+#include "codegen/cuda/cuda_compile.h"
+#include "codegen/device_def.h"
 #include "codegen/llvm/llvm_codegen.h"
+#include "codegen/opencl/opencl_codegen.h"
 #include "driver/candidates.h"
 #include "driver/open.h"
 #include "graph/graph.h"
 #include "graph/op.h"
 #include "ir/text.h"
+#include "lower/device/device.h"
 #include "rt/tensor.h"
 #include "runtime/library.h"
 #include "runtime/origins.h"
@@ -22,7 +27,7 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string model, database, task, after;
+  std::string model, target, database, task, after;
   double max_error = std::numeric_limits<double>::infinity();
   KernelSources vendor;
   int threads = 0;
@@ -69,6 +74,7 @@ Report describe_library(const FettleModelInfo& info) {
   report.json = {{"name", info.name},
                  {"compiler", info.compiler},
                  {"target", info.target_cpu},
+                 {"device", info.device == 0 ? "cpu" : info.target_cpu},
                  {"features", info.target_features},
                  {"threads", info.default_threads},
                  {"arena_bytes", info.arena_bytes},
@@ -103,11 +109,23 @@ Result<const TaskInfo*> find_task(const std::vector<TaskInfo>& tasks, const std:
   return fail(ErrorCode::E709, fmt::format("there is no task '{}'; see --tasks", wanted), "--task");
 }
 
+/// The same of a task whose kernels run on a GPU: all kernels and how they are launched, their source text, and, of
+/// CUDA's, what NVRTC makes of it.
+Result<std::string> show_gpu_code(const Schedule& schedule, const Target& target, const Options& options) {
+  FETTLE_TRY(const DeviceProgram program, lower_for_device(schedule.func(), target));
+  if (options.ir) return to_text(program);
+  const bool is_cuda = target.kind == cuda_device.kind;
+  FETTLE_TRY(std::string source, is_cuda ? emit_cuda(program) : emit_opencl(program));
+  if (options.c) return source;
+  if (!is_cuda) return fail(ErrorCode::E709, "the driver of the device makes its machine code; see --c", "--asm");
+  return compile_cuda(source, "compute_" + target.cpu.substr(target.cpu.find('_') + 1), {"--fmad=true"});
+}
+
 /// The code of one task, as --ir, --c and --asm show it.
-Result<std::string> show_code(const TaskInfo& task, const Options& options) {
-  const Target target = detect_host(options.threads);
+Result<std::string> show_code(const TaskInfo& task, const Target& target, const Options& options) {
   FETTLE_TRY(const Schedule schedule,
              schedule_for({.workload = task.workload, .default_trace = task.trace}, target, target.threads));
+  if (target.has_threads()) return show_gpu_code(schedule, target, options);
   if (options.ir && !options.assembly) {
     FETTLE_TRY(const LoweredKernel lowered, lower(schedule.func(), target));
     std::string text = to_text(lowered.kernel);
@@ -254,6 +272,7 @@ Result<Report> inspect(const Options& options) {
     return report;
   }
   FETTLE_TRY(const PlannedModel model, plan_source(options.model, {.threads = options.threads,
+                                                                   .target = options.target,
                                                                    .shapes = options.shapes,
                                                                    .database = database_to_read(options.database),
                                                                    .warn = progress,
@@ -269,11 +288,11 @@ Result<Report> inspect(const Options& options) {
     if (options.task.empty()) return fail(ErrorCode::E709, "--trace, --ir, --c and --asm are of a task; give --task");
     FETTLE_TRY(const TaskInfo* task, find_task(task_list, options.task));
     if (!options.after.empty()) {
-      FETTLE_TRY(report.text, task_after(options.after, *task, options.threads));
+      FETTLE_TRY(report.text, task_after(options.after, *task, model.options.target));
       report.json["after"] = options.after;
       report.json["ir"] = report.text;
     } else if (options.ir || options.c || options.assembly) {
-      FETTLE_TRY(report.text, show_code(*task, options));
+      FETTLE_TRY(report.text, show_code(*task, model.options.target, options));
       report.json[options.assembly ? "asm" : options.c ? "c" : "ir"] = report.text;
     } else {
       report.text = options.trace ? task->trace : task->workload;
@@ -295,6 +314,11 @@ Result<Report> inspect(const Options& options) {
   report.text = wrapped_lines(fmt::format("{}: {}\n{}weights {} bytes, stored as {} bytes of constants\n",
                                           options.model, operators, to_text(model.plan), weight_bytes, constant_bytes),
                               6);
+  if (const Target& target = model.options.target; target.has_threads()) {
+    report.text +=
+        fmt::format("kernels run on {} {}; the CPU reads sizes and conditions, and calls {} host functions\n",
+                    target.kind, target.cpu, model.plan.host_calls.size());
+  }
   report.json = {{"operators", operators},       {"nodes", model.graph->nodes().size()},
                  {"tasks", task_list.size()},    {"arena_bytes", model.arena_bytes()},
                  {"weight_bytes", weight_bytes}, {"constant_bytes", constant_bytes}};
@@ -339,6 +363,7 @@ Command add_inspect_command(App& app) {
   add_max_error(made, &options->max_error);
   add_vendor(made, &options->vendor);
   add_threads(made, &options->threads);
+  add_target(made, &options->target);
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);
   add_states(made, &options->states);

@@ -50,8 +50,7 @@ Result<std::string> graph_after(const std::string& pass, const std::string& mode
   return text;
 }
 
-Result<std::string> task_after(const std::string& wanted, const TaskInfo& task, int threads) {
-  const Target target = detect_host(threads);
+Result<std::string> task_after(const std::string& wanted, const TaskInfo& task, const Target& target) {
   FETTLE_TRY(const Schedule scheduled,
              schedule_for({.workload = task.workload, .default_trace = task.trace}, target, target.threads));
   const ParsedTrace trace = as_parsed(scheduled.trace());
@@ -80,6 +79,11 @@ Result<std::string> task_after(const std::string& wanted, const TaskInfo& task, 
     return text;
   }
 
+  if (target.has_threads())
+    return fail(ErrorCode::E709,
+                fmt::format("the task has no stage '{}'; there are 0 to {} steps of its schedule, by name: {}", wanted,
+                            n_steps, names_of(trace.steps, step_name)),
+                "--after");
   const auto passes = lowering_passes(Pipeline::kFull);
   const auto pass_name = [](const LoweringPass& p) { return p.name; };
   if (count || std::ranges::find(passes, wanted, pass_name) == passes.end())

@@ -16,6 +16,6 @@ Result<std::string> graph_after(const std::string& pass, const std::string& mode
 
 /// A task's program after that many steps of its schedule (a number), after each step of that primitive, or after each
 /// lowering pass of that name. E709 none of these, with all that there are.
-Result<std::string> task_after(const std::string& stage, const TaskInfo& task, int threads);
+Result<std::string> task_after(const std::string& stage, const TaskInfo& task, const Target& target);
 
 }  // namespace fettle::cli

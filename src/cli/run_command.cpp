@@ -41,10 +41,11 @@ std::string names_of(const std::vector<Origin>& nodes) {
 Result<Report> verify(const Options& options, const std::vector<NamedTensor>& inputs) {
   if (is_library_path(options.model))
     return fail(ErrorCode::E709, "a compiled model is not verified; give the ONNX file");
-  FETTLE_TRY(const Verification verdict, verify_model(options.model, inputs,
-                                                      {.open = {.threads = options.threads, .without = options.without},
-                                                       .max_operations = options.max_operations,
-                                                       .progress = progress}));
+  FETTLE_TRY(const Verification verdict,
+             verify_model(options.model, inputs,
+                          {.open = {.threads = options.threads, .target = options.target, .without = options.without},
+                           .max_operations = options.max_operations,
+                           .progress = progress}));
   Report report;
   report.json = {{"compared", verdict.compared},
                  {"left_out", origins_json(verdict.left_out)},

@@ -81,7 +81,8 @@ Result<Digest> digest_of_source(const ModelSource& source, FileDigests& digests)
 /// All that decides what is compiled.
 std::string text_of(const OpenOptions& options) {
   const Target target = detect_host(options.threads);
-  std::string text =
+  std::string text = options.target.empty() ? std::string() : fmt::format("target {}\n", options.target);
+  text +=
       fmt::format("{}\n{}\n{}\n{} {}\nthreads {} {}\nbound {} equality {}\n", name_and_version(), program_versions(),
                   program_identity(), target.feature_key(), target.fingerprint().hex(), target.threads, options.threads,
                   options.max_error_bound, static_cast<int>(options.workload_equality));

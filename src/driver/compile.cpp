@@ -252,7 +252,7 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
                                            : address_of(plan, call.operands[i]));
     }
     calls.push_back(std::move(made));
-    artefact.kernel_names.push_back(call.name);
+    artefact.kernel_names.push_back(on_device ? call.name + " on the CPU" : call.name);
     artefact.kernel_origins.push_back(one_a_line(call.provenance));
     artefact.kernel_work.push_back({-1, -1, call.live_bytes});
   }

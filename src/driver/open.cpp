@@ -33,6 +33,13 @@ Result<> own_lent_constants(const OnnxModel& model, std::vector<ConstantBytes>& 
 
 }  // namespace
 
+Result<Target> target_of(const OpenOptions& options) {
+  if (options.target.empty()) return detect_host(options.threads);
+  FETTLE_TRY(Target target, parse_target(options.target));
+  FETTLE_TRY_VOID(device_of(target));
+  return target;
+}
+
 bool is_library_path(const std::string& path) {
   std::string name = std::filesystem::path(path).filename().string();
   const size_t version = name.find_last_not_of("0123456789.");
@@ -54,11 +61,7 @@ Result<PlannedModel> plan_source(const ModelSource& source, const OpenOptions& o
 Result<PlannedModel> plan_graph(Graph graph, std::string name, const OpenOptions& options, bool untuned) {
   Plans plans(std::make_shared<const Graph>(std::move(graph)));
   CompileOptions compile;
-  compile.target = detect_host(options.threads);
-  if (!options.target.empty()) {
-    FETTLE_TRY(compile.target, parse_target(options.target));
-    FETTLE_TRY_VOID(device_of(compile.target));
-  }
+  FETTLE_TRY(compile.target, target_of(options));
   compile.threads = compile.target.threads;
   compile.name = std::move(name);
   compile.warn = options.warn;

@@ -36,6 +36,9 @@ struct OpenOptions {
   KernelSources kernel_sources = {};  // whose kernels are used where they were measured to be faster
 };
 
+/// What a model is compiled for. E709 there is no such target · E301 no device runs its kernels.
+Result<Target> target_of(const OpenOptions& options);
+
 /// Whether the path names a shared library ("model.so", "model.so.1.2") rather than a model ("model.so.onnx").
 bool is_library_path(const std::string& path);
 

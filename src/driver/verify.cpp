@@ -133,7 +133,7 @@ class Verifier {
           kept.emplace_back(value->name, value);
     for (const auto& [name, value] : kept) graph.add_output(name, value);
     CompileOptions compile;
-    compile.target = detect_host(options_.open.threads);
+    FETTLE_TRY(compile.target, target_of(options_.open));
     compile.threads = compile.target.threads;
     FETTLE_TRY(const CompiledModel model, compile_model(graph, compile));
     FettleOptions run{};

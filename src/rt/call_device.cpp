@@ -46,8 +46,8 @@ int32_t place_input_on_device(ModelContext& context, int32_t i, const FettleTens
   Block& staged = context.staged[i];
   if (!staged.reserve(bytes)) return refused(FETTLE_OUT_OF_MEMORY, "is too large for the memory of the device");
   if (!is_there) context.has_host_tensors = 1;
-  if (const int32_t status = context.queue->copy(is_there ? CopyKind::kWithin : CopyKind::kToDevice, staged.data, from,
-                                                 bytes))
+  if (const int32_t status =
+          context.queue->copy(is_there ? CopyKind::kWithin : CopyKind::kToDevice, staged.data, from, bytes))
     return device_failed(context, status);
   *at = staged.data;
   return FETTLE_OK;
@@ -98,26 +98,22 @@ int32_t record(ModelContext& context, CallGraph*& made) {
   FettleQueue& queue = *context.queue;
   const FettleDriver& driver = *queue.device->driver;
   void* const handle = queue.device->handle;
-  void* const recorder = driver.open_queue(handle, queue.why);
+  void* const recorder = driver.begin_graph(handle, queue.why);
   if (recorder == nullptr) return FETTLE_OK;
   void* const stream = queue.stream;
-  int32_t status = FETTLE_OK;
-  if (driver.begin_graph(handle, recorder, queue.why) == FETTLE_OK) {
-    queue.stream = recorder;
-    status = launch_all(context);
-    queue.stream = stream;
-    void* const graph = driver.end_graph(handle, recorder, queue.why);
-    if (graph != nullptr && status == FETTLE_OK) {
-      made = &context.graphs[context.next_graph];
-      context.next_graph = (context.next_graph + 1) % kMostGraphs;
-      if (made->graph != nullptr) driver.drop_graph(handle, made->graph);
-      made->graph = graph;
-      write_key(context, made->key);
-    } else if (graph != nullptr) {
-      driver.drop_graph(handle, graph);
-    }
+  queue.stream = recorder;
+  const int32_t status = launch_all(context);
+  queue.stream = stream;
+  void* const graph = driver.end_graph(handle, recorder, queue.why);
+  if (graph != nullptr && status == FETTLE_OK) {
+    made = &context.graphs[context.next_graph];
+    context.next_graph = (context.next_graph + 1) % kMostGraphs;
+    if (made->graph != nullptr) driver.drop_graph(handle, made->graph);
+    made->graph = graph;
+    write_key(context, made->key);
+  } else if (graph != nullptr) {
+    driver.drop_graph(handle, graph);
   }
-  driver.close_queue(handle, recorder);
   return status;
 }
 

@@ -14,7 +14,7 @@ namespace {
 using Handle = void*;
 using Address = uint64_t;
 enum : int { kSuccess = 0, kOutOfMemory = 2, kNoKernelImage = 209, kInvalidPtx = 218, kUnsupportedPtx = 222 };
-constexpr int kNonBlockingStream = 1, kRelaxedCapture = 2;
+constexpr int kDefaultStream = 0, kNonBlockingStream = 1, kRelaxedCapture = 2;
 constexpr int kMaxDynamicSharedBytes = 8;  // CU_FUNC_ATTRIBUTE_…
 constexpr int32_t kMostDevices = 16, kNameBytes = 128;
 
@@ -46,6 +46,8 @@ struct Api {
   int (*graph_launch)(Handle, Handle);
   int (*executable_destroy)(Handle);
   int (*error_name)(int, const char**);
+  int (*encode_map)(void*, int, uint32_t, Address, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*,
+                    int, int, int, int);
 };
 
 struct Symbol {
@@ -80,6 +82,7 @@ constexpr Symbol kSymbols[] = {
     {"cuGraphLaunch", offsetof(Api, graph_launch)},
     {"cuGraphExecDestroy", offsetof(Api, executable_destroy)},
     {"cuGetErrorName", offsetof(Api, error_name)},
+    {"cuTensorMapEncodeTiled", offsetof(Api, encode_map)},
 };
 
 /// A device, for as long as the process.
@@ -163,7 +166,7 @@ int32_t enter(void* device, Reason& why) {
 
 void* open_queue(void*, Reason& why) {
   Handle stream = nullptr;
-  return failed("cuStreamCreate", api.stream_create(&stream, kNonBlockingStream), why) == FETTLE_OK ? stream : nullptr;
+  return failed("cuStreamCreate", api.stream_create(&stream, kDefaultStream), why) == FETTLE_OK ? stream : nullptr;
 }
 void close_queue(void*, void* queue) { api.stream_destroy(queue); }
 
@@ -208,8 +211,8 @@ void* load(void*, const DeviceCode& code, void** functions, Reason& why) {
     const DeviceKernel& kernel = code.kernels()[k];
     int32_t made = failed("cuModuleGetFunction", api.get_function(&functions[k], module, code.at(kernel.name_at)), why);
     if (made == FETTLE_OK && kernel.shared_bytes > 0)
-      made = failed("cuFuncSetAttribute",
-                    api.set_attribute(functions[k], kMaxDynamicSharedBytes, kernel.shared_bytes), why);
+      made = failed("cuFuncSetAttribute", api.set_attribute(functions[k], kMaxDynamicSharedBytes, kernel.shared_bytes),
+                    why);
     if (made == FETTLE_OK) continue;
     api.unload_module(module);
     return nullptr;
@@ -220,11 +223,34 @@ void unload(void*, void* module, void**, int32_t) { api.unload_module(module); }
 
 constexpr int32_t kMostArguments = 256;
 
-int32_t launch(void*, void* queue, void* function, const DeviceKernel& kernel, const int64_t* grid, void** buffers,
-               const int64_t* ints, Reason& why) {
+struct alignas(64) TensorMap {
+  unsigned char opaque[128];
+};
+
+/// `numbers`: its extents and byte strides; behind them, where the next map's are.
+int32_t encode(const DeviceTensorMap& map, void** buffers, const int64_t*& numbers, TensorMap& made, Reason& why) {
+  constexpr int kSwizzle128 = 3, kPromote128 = 2;  // CU_TENSOR_MAP_…
+  uint64_t extents[kMostMapDimensions], strides[kMostMapDimensions] = {};
+  uint32_t box[kMostMapDimensions], ones[kMostMapDimensions];
+  for (int32_t d = 0; d < map.rank; ++d) {
+    extents[d] = static_cast<uint64_t>(*numbers++);
+    box[d] = static_cast<uint32_t>(map.box[d]);
+    ones[d] = 1;
+  }
+  for (int32_t d = 0; d + 1 < map.rank; ++d) strides[d] = static_cast<uint64_t>(*numbers++);
+  return failed("cuTensorMapEncodeTiled",
+                api.encode_map(&made, map.element, static_cast<uint32_t>(map.rank), address_of(buffers[map.buffer]),
+                               extents, strides, box, ones, 0, kSwizzle128, kPromote128, 0),
+                why);
+}
+
+int32_t launch(void*, void* queue, const DeviceCode& code, int32_t number, void* function, const int64_t* grid,
+               void** buffers, const int64_t* ints, Reason& why) {
+  const DeviceKernel& kernel = code.kernels()[number];
   void* arguments[kMostArguments];
-  if (kernel.n_buffers + kernel.n_ints > kMostArguments || grid[0] > INT32_MAX || grid[1] > UINT16_MAX ||
-      grid[2] > UINT16_MAX) {
+  TensorMap maps[kMostTensorMaps];
+  if (kernel.n_buffers + kernel.n_ints + kernel.n_maps > kMostArguments || kernel.n_maps > kMostTensorMaps ||
+      grid[0] > INT32_MAX || grid[1] > UINT16_MAX || grid[2] > UINT16_MAX) {
     why.clear();
     why << "a launch has more blocks or arguments than CUDA takes";
     return FETTLE_DEVICE_FAILED;
@@ -232,6 +258,12 @@ int32_t launch(void*, void* queue, void* function, const DeviceKernel& kernel, c
   void** at = arguments;
   for (int32_t i = 0; i < kernel.n_buffers; ++i) *at++ = buffers + i;
   for (int32_t i = 0; i < kernel.n_ints; ++i) *at++ = const_cast<int64_t*>(ints + i);
+  const int64_t* numbers = ints + kernel.n_ints;
+  for (int32_t i = 0; i < kernel.n_maps; ++i) {
+    const auto& map = reinterpret_cast<const DeviceTensorMap*>(code.at(kernel.maps_at))[i];
+    if (const int32_t status = encode(map, buffers, numbers, maps[i], why)) return status;
+    *at++ = &maps[i];
+  }
   const auto of = [](int64_t extent) { return static_cast<unsigned>(extent); };
   return failed("cuLaunchKernel",
                 api.launch(function, of(grid[0]), of(grid[1]), of(grid[2]), of(kernel.block[0]), of(kernel.block[1]),
@@ -239,13 +271,20 @@ int32_t launch(void*, void* queue, void* function, const DeviceKernel& kernel, c
                 why);
 }
 
-int32_t begin_graph(void*, void* queue, Reason& why) {
-  return failed("cuStreamBeginCapture", api.begin_capture(queue, kRelaxedCapture), why);
+/// Beside CUDA's default stream, which others may use meanwhile.
+void* begin_graph(void*, Reason& why) {
+  Handle recorder = nullptr;
+  if (failed("cuStreamCreate", api.stream_create(&recorder, kNonBlockingStream), why) != FETTLE_OK) return nullptr;
+  if (failed("cuStreamBeginCapture", api.begin_capture(recorder, kRelaxedCapture), why) == FETTLE_OK) return recorder;
+  api.stream_destroy(recorder);
+  return nullptr;
 }
 
-void* end_graph(void*, void* queue, Reason& why) {
+void* end_graph(void*, void* recorder, Reason& why) {
   Handle graph = nullptr, executable = nullptr;
-  if (failed("cuStreamEndCapture", api.end_capture(queue, &graph), why) != FETTLE_OK) return nullptr;
+  const int32_t ended = failed("cuStreamEndCapture", api.end_capture(recorder, &graph), why);
+  api.stream_destroy(recorder);
+  if (ended != FETTLE_OK || graph == nullptr) return nullptr;
   const int32_t status = failed("cuGraphInstantiate", api.instantiate(&executable, graph, 0), why);
   api.graph_destroy(graph);
   return status == FETTLE_OK ? executable : nullptr;

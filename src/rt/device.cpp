@@ -149,8 +149,8 @@ int32_t fettle_device_launch(FettleContext* context, const DeviceCode* code, int
   int32_t status = FETTLE_OK;
   const LoadedCode* loaded = loaded_on(device, code, queue.why, status);
   if (loaded == nullptr) return failed(context, status);
-  return failed(context, device.driver->launch(device.handle, queue.stream, loaded->functions[kernel],
-                                               code->kernels()[kernel], grid, buffers, ints, queue.why));
+  return failed(context, device.driver->launch(device.handle, queue.stream, *code, kernel, loaded->functions[kernel],
+                                               grid, buffers, ints, queue.why));
 }
 
 void* fettle_device_acquire(FettleContext* context, int64_t bytes) {

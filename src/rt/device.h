@@ -1,6 +1,6 @@
 #pragma once
-// Devices with memory of their own, such as GPUs. A driver (cuda.cpp, opencl.cpp) knows one kind of them. Its library is
-// opened while the model runs, and only by models whose kernels need it: nothing here is linked with it.
+// Devices with memory of their own, such as GPUs. A driver (cuda.cpp, opencl.cpp) knows one kind of them. Its library
+// is opened while the model runs, and only by models whose kernels need it: nothing here is linked with it.
 //
 // Kernels of a device are launched by compiled code of the host, which is entered as any kernel. Launches of one queue
 // run one after another. What they are given are addresses in the device's memory.
@@ -19,11 +19,24 @@ struct DeviceImage {
   int64_t at, bytes;
 };
 
+constexpr int32_t kMostMapDimensions = 5, kMostTensorMaps = 8;
+
+/// A buffer as the copy engine of sm_90 sees it (CUtensorMap), 128-byte swizzle. Behind the integers that a launch is
+/// given stand the extents of each, innermost first, and the strides in bytes of all dimensions but the innermost.
+struct DeviceTensorMap {
+  int32_t buffer;   // of the kernel's
+  int32_t element;  // a CUtensorMapDataType
+  int32_t rank;
+  int32_t box[kMostMapDimensions];  // elements that one copy takes
+};
+
 struct DeviceKernel {
   int64_t name_at;  // of its name, which a zero ends
-  int32_t n_buffers, n_ints;
+  int64_t maps_at;  // of its DeviceTensorMaps, which are arguments behind its integers
+  int32_t n_buffers, n_ints, n_maps;
   int32_t block[3];      // threads of a block along x, y, z
   int32_t shared_bytes;  // that a launch asks for, beside what the code declares
+  int32_t reserved;
 };
 
 /// Then come the images, the first that the device takes being used, and the kernels.
@@ -57,6 +70,7 @@ struct FettleDriver {
   const char* (*describe)(void* device);
   /// Makes the device the one that the calling thread works with; before every other call of a thread.
   int32_t (*enter)(void* device, fettle::rt::Reason& why);
+  /// What the process launches on CUDA's default stream comes in its order.
   void* (*open_queue)(void* device, fettle::rt::Reason& why);
   void (*close_queue)(void* device, void* queue);
   /// Aligned to 256 bytes; null where there is no memory.
@@ -70,13 +84,13 @@ struct FettleDriver {
   void* (*load)(void* device, const fettle::rt::DeviceCode& code, void** functions, fettle::rt::Reason& why);
   void (*unload)(void* device, void* module, void** functions, int32_t n_functions);
   /// grid: blocks along x, y, z, none of which is 0.
-  int32_t (*launch)(void* device, void* queue, void* function, const fettle::rt::DeviceKernel& kernel,
+  int32_t (*launch)(void* device, void* queue, const fettle::rt::DeviceCode& code, int32_t kernel, void* function,
                     const int64_t* grid, void** buffers, const int64_t* ints, fettle::rt::Reason& why);
   int32_t (*wait)(void* device, void* queue, fettle::rt::Reason& why);
-  /// What is launched on `queue` from here on is recorded, not run; then it is a graph, which runs as a whole. Null
-  /// functions: the driver has no graphs.
-  int32_t (*begin_graph)(void* device, void* queue, fettle::rt::Reason& why);
-  void* (*end_graph)(void* device, void* queue, fettle::rt::Reason& why);
+  /// A queue on which launches are recorded, not run; null where that fails. Then what was recorded is a graph, which
+  /// runs as a whole, and the queue is closed. Null functions: the driver has no graphs.
+  void* (*begin_graph)(void* device, fettle::rt::Reason& why);
+  void* (*end_graph)(void* device, void* recorder, fettle::rt::Reason& why);
   int32_t (*run_graph)(void* device, void* graph, void* queue, fettle::rt::Reason& why);
   void (*drop_graph)(void* device, void* graph);
 };
@@ -94,8 +108,8 @@ struct LoadedCode;
 struct Device {
   const FettleDriver* driver = nullptr;
   void* handle = nullptr;
-  std::atomic<uint32_t> lock{0};   // of what follows
-  LoadedCode** loaded = nullptr;   // by the code's address
+  std::atomic<uint32_t> lock{0};  // of what follows
+  LoadedCode** loaded = nullptr;  // by the code's address
   int64_t n_places = 0, n_loaded = 0;
 
   bool is_open() const { return handle != nullptr; }

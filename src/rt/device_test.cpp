@@ -121,8 +121,9 @@ const FettleDriver fake_driver = {
       return &device_log.loads;
     },
     .unload = [](void*, void*, void**, int32_t) { --device_log.loads; },
-    .launch = [](void*, void*, void* function, const DeviceKernel& kernel, const int64_t*, void** buffers,
+    .launch = [](void*, void*, const DeviceCode& code, int32_t number, void* function, const int64_t*, void** buffers,
                  const int64_t* ints, Reason& why) -> int32_t {
+      const DeviceKernel& kernel = code.kernels()[number];
       if (device_log.fails) {
         why.clear();
         why << "the launch is refused";
@@ -144,10 +145,7 @@ const FettleDriver fake_driver = {
       ++device_log.waits;
       return FETTLE_OK;
     },
-    .begin_graph = [](void*, void*, Reason&) -> int32_t {
-      device_log.recording = new Graph;
-      return FETTLE_OK;
-    },
+    .begin_graph = [](void*, Reason&) -> void* { return device_log.recording = new Graph; },
     .end_graph = [](void*, void*, Reason&) -> void* {
       ++device_log.graphs;
       return std::exchange(device_log.recording, nullptr);
@@ -165,7 +163,7 @@ const FettleDriver fake_driver = {
 struct Code {
   DeviceCode head{1, 3};
   DeviceImage image{};
-  DeviceKernel kernels[3] = {{0, 2, 1, {1, 1, 1}, 0}, {0, 3, 0, {1, 1, 1}, 0}, {0, 2, 0, {1, 1, 1}, 0}};
+  DeviceKernel kernels[3] = {{.n_buffers = 2, .n_ints = 1}, {.n_buffers = 3}, {.n_buffers = 2}};
   char names[3][16] = {"double_all", "add_constant", "add_number"};
 
   Code() {

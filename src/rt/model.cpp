@@ -160,8 +160,8 @@ void lay_out(Parts& parts, const FettleModelInfo& info, ModelContext& context) {
   context.dense = parts.take<Block>(info.n_inputs);
   context.made = parts.take<Block>(info.n_outputs);
   context.taken_to = parts.take<void*>(info.n_outputs);
-  context.key_words = info.n_inputs + info.n_outputs + info.n_states + 1 + info.n_constants + 1 + info.n_stages +
-                      info.n_sizes;
+  context.key_words =
+      info.n_inputs + info.n_outputs + info.n_states + 1 + info.n_constants + 1 + info.n_stages + info.n_sizes;
   context.last_key = parts.take<void*>(context.key_words);
   for (CallGraph& graph : context.graphs) graph.key = parts.take<void*>(context.key_words);
 }
@@ -298,8 +298,7 @@ int32_t set_state(ModelContext& context, const char* name, const FettleTensor* t
     if (const int32_t status = context.queue->enter()) return device_failed(context, status);
   if (name == nullptr && tensor == nullptr) {
     int32_t status = FETTLE_OK;
-    for (int32_t s = 0; s < context.model->info->n_states && status == FETTLE_OK; ++s)
-      status = reset_state(context, s);
+    for (int32_t s = 0; s < context.model->info->n_states && status == FETTLE_OK; ++s) status = reset_state(context, s);
     return status;
   }
   const int32_t state = find_state(context, name);

@@ -183,16 +183,16 @@ int32_t wait(void*, void* queue, Reason& why) { return failed("a kernel", api.fi
 
 /// Waits but where both places are the device's: the caller's memory is used at once.
 int32_t copy(void*, void* queue, CopyKind kind, void* to, const void* from, int64_t bytes, Reason& why) {
-  return failed("clEnqueueSVMMemcpy",
-                api.copy(queue, kind == CopyKind::kWithin ? 0 : 1, to, from, static_cast<size_t>(bytes), 0, nullptr,
-                         nullptr),
-                why);
+  return failed(
+      "clEnqueueSVMMemcpy",
+      api.copy(queue, kind == CopyKind::kWithin ? 0 : 1, to, from, static_cast<size_t>(bytes), 0, nullptr, nullptr),
+      why);
 }
 
 int32_t fill(void*, void* queue, void* at, uint32_t word, int64_t words, Reason& why) {
-  return failed(
-      "clEnqueueSVMMemFill",
-      api.fill(queue, at, &word, sizeof word, static_cast<size_t>(words) * sizeof word, 0, nullptr, nullptr), why);
+  return failed("clEnqueueSVMMemFill",
+                api.fill(queue, at, &word, sizeof word, static_cast<size_t>(words) * sizeof word, 0, nullptr, nullptr),
+                why);
 }
 
 void unload(void*, void* program, void** functions, int32_t n_functions) {
@@ -225,8 +225,9 @@ void* load(void* device, const DeviceCode& code, void** functions, Reason& why) 
   return program;
 }
 
-int32_t launch(void*, void* queue, void* function, const DeviceKernel& kernel, const int64_t* grid, void** buffers,
-               const int64_t* ints, Reason& why) {
+int32_t launch(void*, void* queue, const DeviceCode& code, int32_t number, void* function, const int64_t* grid,
+               void** buffers, const int64_t* ints, Reason& why) {
+  const DeviceKernel& kernel = code.kernels()[number];
   const Holding held;
   uint32_t at = 0;
   for (int32_t i = 0; i < kernel.n_buffers; ++i)

@@ -1,5 +1,5 @@
-// Host programs: Funcs annotated `host`, whose calls are those of whole kernels, and such annotated `device_host`, whose
-// calls are launches on a device.
+// Host programs: Funcs annotated `host`, whose calls are those of whole kernels, and those annotated `device_host`,
+// whose calls are launches on a device.
 
 #include "codegen/llvm/function_emitter.h"
 #include "ir/annotations.h"
