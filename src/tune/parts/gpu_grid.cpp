@@ -16,20 +16,23 @@ using Loops = std::vector<LoopRef>;
 
 int64_t saturating_product(int64_t a, int64_t b) { return a > INT64_MAX / std::max<int64_t>(b, 1) ? INT64_MAX : a * b; }
 
-// Loops that may become one: each but the first is constant, since an index is divided by their extents.
+// Loops that may become one: each but the first is constant, since an index is divided by their extents. All are where
+// elements are to be told apart by loops.
 struct Group {
   Loops loops;
   int64_t typical = 1;
   int64_t most = 1;  // iterations that it may have
 };
 
-Result<std::vector<Group>> groups_of(const Schedule& s, const Loops& loops) {
+Result<std::vector<Group>> groups_of(const Schedule& s, const Loops& loops, bool flat) {
   Analyzer analyzer;
   analyzer.bind_params(s.func());
   std::vector<Group> groups;
+  bool ends = true;  // what comes next begins a group
   for (const LoopRef& loop : loops) {
     FETTLE_TRY(const Extent extent, extent_of_loop(s, loop));
-    if (groups.empty() || !extent.constant) groups.emplace_back();
+    if (ends || !extent.constant) groups.emplace_back();
+    ends = !flat && !extent.constant;
     Group& group = groups.back();
     group.loops.push_back(loop);
     group.typical = saturating_product(group.typical, extent.value);
@@ -53,8 +56,8 @@ int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 // Loops over blocks get axes of the launch: the innermost one x, unless another one alone may be too long for the others.
 // What does not fit goes around: loops of the host. Returns the loops as they stand, outermost first.
-Result<Loops> bind_blocks(Schedule& s, const Target& target, const Loops& loops) {
-  FETTLE_TRY(const std::vector<Group> groups, groups_of(s, loops));
+Result<Loops> bind_blocks(Schedule& s, const Target& target, const Loops& loops, bool flat) {
+  FETTLE_TRY(const std::vector<Group> groups, groups_of(s, loops, flat));
   FETTLE_TRY(const Loops fused, fuse_groups(s, groups));
   const int64_t short_axis = target.find_thread_axis("blockIdx.y")->max_extent;
   const auto is_long = [&](size_t g) { return groups[g].most > short_axis; };
@@ -93,7 +96,7 @@ Result<Grid> deal_out(Schedule& s, const Target& target, const Loops& given, con
   if (given.empty()) return fail(ErrorCode::E230, "there is no loop to deal out");
   Loops loops = given;
   if (options.flat) {
-    FETTLE_TRY(const std::vector<Group> groups, groups_of(s, loops));
+    FETTLE_TRY(const std::vector<Group> groups, groups_of(s, loops, true));
     FETTLE_TRY(loops, fuse_groups(s, groups));
   }
   Grid grid;
@@ -135,7 +138,7 @@ Result<Grid> deal_out(Schedule& s, const Target& target, const Loops& given, con
   Loops order = loops;
   for (const Loops* part : {&threads, &below}) order.insert(order.end(), part->begin(), part->end());
   FETTLE_TRY_VOID(reorder(s, {.loops = order}));
-  FETTLE_TRY_VOID(bind_blocks(s, target, loops).map([](const Loops&) {}));
+  FETTLE_TRY_VOID(bind_blocks(s, target, loops, options.flat).map([](const Loops&) {}));
   FETTLE_TRY_VOID(bind(s, {.loop = threads.back(), .thread_axis = "threadIdx.x"}));
   if (threads.size() > 1) FETTLE_TRY_VOID(bind(s, {.loop = threads.front(), .thread_axis = "threadIdx.y"}));
   grid.thread = threads.back();

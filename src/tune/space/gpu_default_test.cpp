@@ -88,9 +88,10 @@ TEST_P(OpenGpuDefaults, AgreeWithTheInterpreter) {
   ASSERT_OK(program) << to_text(s->func());
   expect_threads(func, *program);
   const testing::RunFn run = on_opencl(*program);
-  for (const std::vector<int64_t>& values : testing::values_of(workload))
-    ASSERT_TRUE(testing::agrees(workload, written, s->func(), values, run))
-        << testing::print(values) << to_text(*program);
+  const auto all = testing::values_of(workload);
+  for (size_t i = 0; i < all.size(); i += 1 + all.size() / 12)  // each takes OpenCL some milliseconds
+    ASSERT_TRUE(testing::agrees(workload, written, s->func(), all[i], run))
+        << testing::print(all[i]) << to_text(*program);
 }
 
 TEST_P(OpenGpuDefaults, CompileForCuda) { expect_compiles(GetParam().open(), "sm_90"); }
