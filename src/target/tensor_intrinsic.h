@@ -23,10 +23,11 @@ struct TensorIntrinsicDef {
   std::string_view implementation;  // in the text form
   bool (*available)(const Target&);
   int instructions = 1;  // that a tile takes beside loads and what the tiles of a register tile share
-  /// The 32 threads along threadIdx.x run it together; the tile stands outside of loops over that axis.
-  bool per_warp = false;
-  /// Bit p: parameter p must lie in the registers of the warp (scope "fragment"); the others of an intrinsic that sets
-  /// a bit must not.
+  /// So many threads along threadIdx.x, all that there are, run it together: a warp of 32, or a warp group of 128. The
+  /// tile stands outside of loops over that axis. 0: each thread by itself.
+  int threads = 0;
+  /// Bit p: parameter p must lie in the registers of these threads (scope "fragment"); the others of an intrinsic that
+  /// sets a bit must not.
   unsigned in_fragments = 0;
 };
 

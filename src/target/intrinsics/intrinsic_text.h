@@ -23,7 +23,7 @@ class IntrinsicText {
   constexpr operator std::string_view() const { return {chars_.data(), size_}; }
 
  private:
-  std::array<char, 320> chars_{};
+  std::array<char, 512> chars_{};
   size_t size_ = 0;
 };
 
