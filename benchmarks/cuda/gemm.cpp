@@ -237,10 +237,13 @@ Result<> schedule_gemm_warp_groups(Schedule& s, const WarpGroupGemmTiles& t) {
   const std::string shape = fmt::format("wgmma_m64n{}", t.block_n);
   FETTLE_TRY_VOID(tensorize(s, {.target = fill[fill.size() - 2], .intrinsic = shape + "_fill"}));
   const bool half = s.func()->params[0].buffer->dtype == kF16;
-  const bool transposed = is_int(s.func()->params[1].buffer->shape[1], *as_int(s.func()->params[0].buffer->shape[1]));
-  const std::string name = fmt::format("{}k16_{}{}", shape, half ? "f16" : "bf16", transposed ? "_nk" : "");
-  const auto made = tensorize(s, {.target = i[4], .intrinsic = name});
-  return made ? Result<>() : Result<>(tl::unexpected(made.error()));
+  const std::string name = fmt::format("{}k16_{}", shape, half ? "f16" : "bf16");
+  Schedule other = s;
+  if (tensorize(other, {.target = i[4], .intrinsic = name + "_nk"})) {
+    s = std::move(other);
+    return {};
+  }
+  return tensorize(s, {.target = i[4], .intrinsic = name}).map([](BlockRef) {});
 }
 
 }  // namespace fettle::bench

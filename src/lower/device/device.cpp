@@ -363,7 +363,9 @@ class DeviceLowering {
                                 loop.var->name, kPersistentKey, to_text(loop.extent)));
     kernel.grid[d] = Expr(blocks);
     const Var turn = make_var("turn");
-    return make_for(turn, 0, floordiv(loop.extent - block + (blocks - 1), Expr(blocks)), at(block + turn * blocks));
+    const Stmt turns =
+        make_for(turn, 0, floordiv(loop.extent - block + (blocks - 1), Expr(blocks)), at(block + turn * blocks));
+    return with(*turns.as<ForNode>(), [&](ForNode& f) { f.annotations.set(kPersistentKey, blocks); });
   }
 
   Result<> unify(Nest& nest) const {
