@@ -153,4 +153,97 @@ Result<> schedule_gemm_f16(Schedule& s, const TensorGemmTiles& t) {
   return tensorize(s, {.target = i[3], .intrinsic = "mma_m16n8k16_f16"}).map([](BlockRef) {});
 }
 
+Func tensor_gemm_program(int64_t m, int64_t n, int64_t k, const std::string& type, const std::string& result,
+                         bool transposed) {
+  const std::string b = transposed ? "vj, vk" : "vk, vj";
+  const std::string shape = transposed ? fmt::format("{}, {}", n, k) : fmt::format("{}, {}", k, n);
+  const bool rounds = result != "f32";
+  std::string text =
+      fmt::format("func gemm(A: {0}[{1}, {3}], B: {0}[{4}], {5}: {6}[{1}, {2}] output):\n", type, m, n, k, shape,
+                  rounds ? "D" : "C", result);
+  if (rounds) text += fmt::format("  alloc C: f32[{}, {}]\n", m, n);
+  text += fmt::format(R"(  for i in {0}:
+    for j in {1}:
+      for k in {2}:
+        block C(vi: spatial[{0}] = i, vj: spatial[{1}] = j, vk: reduce[{2}] = k):
+          reads A[vi, vk], B[{3}]
+          writes C[vi, vj]
+          init:
+            C[vi, vj] = 0.0
+          C[vi, vj] = C[vi, vj] + f32(A[vi, vk]) * f32(B[{3}])
+)",
+                      m, n, k, b);
+  if (rounds)
+    text += fmt::format(R"(  for i in {0}:
+    for j in {1}:
+      block D(vi: spatial[{0}] = i, vj: spatial[{1}] = j):
+        reads C[vi, vj]
+        writes D[vi, vj]
+        D[vi, vj] = {2}(C[vi, vj])
+)",
+                        m, n, result);
+  const auto made = parse_func(text);
+  FETTLE_CHECK_MSG(made.has_value(), made ? "" : made.error().to_string());
+  return *made;
+}
+
+Result<> schedule_gemm_warp_groups(Schedule& s, const WarpGroupGemmTiles& t) {
+  FETTLE_TRY(BlockRef c, get_block(s, {.name = "C"}));
+  const bool separate = get_block(s, {.name = "D"}).has_value();
+  BlockRef back;
+  if (separate) {
+    FETTLE_TRY(back, get_block(s, {.name = "D"}));
+    FETTLE_TRY_VOID(set_scope(s, {.block = c, .index = 0, .scope = "fragment"}));
+  } else {
+    FETTLE_TRY(back, cache_write(s, {.block = c, .write_index = 0, .scope = "fragment"}));
+  }
+  FETTLE_TRY(const Loops l, get_loops(s, {.block = c}));
+  const Stmt rows = *s.loop(l[0]);
+  const int64_t tiles_m = *as_int(rows.as<ForNode>()->extent) / t.block_m, per_group = t.block_m / t.groups;
+  int64_t together = std::min(t.rows_of_tiles, tiles_m);
+  while (tiles_m % together != 0 || together % t.cluster != 0) --together;
+  FETTLE_TRY(const Loops i, split(s, {.loop = l[0], .factors = {kInfer, together, t.groups, per_group / 64, 64}}));
+  FETTLE_TRY(const Loops j, split(s, {.loop = l[1], .factors = {kInfer, t.block_n}}));
+  FETTLE_TRY(const Loops k, split(s, {.loop = l[2], .factors = {kInfer, t.block_k / 16, 16}}));
+  FETTLE_TRY_VOID(reorder(s, {.loops = {i[0], j[0], i[1], i[2], k[0], k[1], i[3], i[4], j[1], k[2]}}));
+  FETTLE_TRY(const LoopRef tile, fuse(s, {.loops = {i[0], j[0], i[1]}}));
+  FETTLE_TRY_VOID(bind(s, {.loop = tile, .thread_axis = "blockIdx.x"}));
+  if (t.persistent > 0) FETTLE_TRY_VOID(annotate(s, {.target = tile, .key = kPersistentKey, .value = t.persistent}));
+  if (t.cluster > 1) FETTLE_TRY_VOID(annotate(s, {.target = tile, .key = kClusterKey, .value = t.cluster}));
+  FETTLE_TRY_VOID(bind(s, {.loop = i[2], .thread_axis = "threadIdx.y"}));
+  for (const LoopRef loop : {k[1], i[3]}) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
+
+  // Each thread stores what it has of the sums: pairs of columns.
+  FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = i[2]}));
+  FETTLE_TRY(const Loops own, get_loops(s, {.block = back}));
+  FETTLE_TRY(const Loops r, split(s, {.loop = own[2], .factors = {kInfer, 4, 2, 8}}));
+  FETTLE_TRY(const Loops q, split(s, {.loop = own[3], .factors = {kInfer, 4, 2}}));
+  FETTLE_TRY_VOID(reorder(s, {.loops = {r[1], r[3], q[1], r[0], r[2], q[0], q[2]}}));
+  FETTLE_TRY(const LoopRef lane, fuse(s, {.loops = {r[1], r[3], q[1]}}));
+  FETTLE_TRY_VOID(bind(s, {.loop = lane, .thread_axis = "threadIdx.x"}));
+  for (const LoopRef loop : {r[0], r[2], q[0]}) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = q[2]}));
+
+  for (const int64_t read : {0, 1}) {
+    FETTLE_TRY(const BlockRef copy, cache_read(s, {.block = c, .read_index = read, .scope = "shared"}));
+    FETTLE_TRY_VOID(compute_at(s, {.block = copy, .loop = k[0]}));
+    FETTLE_TRY(const Loops all, get_loops(s, {.block = copy}));
+    FETTLE_TRY_VOID(annotate(s, {.target = all[3], .key = kBulkCopyKey}));
+  }
+  FETTLE_TRY_VOID(software_pipeline(s, {.loop = k[0], .stages = {0, 0, t.stages - 1}, .order = {0, 1, 2}}));
+  FETTLE_TRY_VOID(annotate(s, {.target = k[0], .key = kSpecializeWarpsKey}));
+  FETTLE_TRY(const BlockRef init, decompose_reduction(s, {.block = c, .loop = k[0]}));
+  FETTLE_TRY(const Loops fill, get_loops(s, {.block = init}));
+  const std::string shape = fmt::format("wgmma_m64n{}", t.block_n);
+  FETTLE_TRY_VOID(tensorize(s, {.target = fill[fill.size() - 2], .intrinsic = shape + "_fill"}));
+  const bool half = s.func()->params[0].buffer->dtype == kF16;
+  const std::string name = fmt::format("{}k16_{}", shape, half ? "f16" : "bf16");
+  Schedule other = s;
+  if (tensorize(other, {.target = i[4], .intrinsic = name + "_nk"})) {
+    s = std::move(other);
+    return {};
+  }
+  return tensorize(s, {.target = i[4], .intrinsic = name}).map([](BlockRef) {});
+}
+
 }  // namespace fettle::bench

@@ -34,6 +34,24 @@ struct TensorGemmTiles {
 /// The same with mma_m16n8k16_f16; sums and factors are in the registers of warps.
 Result<> schedule_gemm_f16(Schedule& s, const TensorGemmTiles& tiles);
 
+/// C[m, n] += A[m, k] * B[k, n], or B[n, k] with `transposed`, with factors of a type of 16 bits, sums in f32, and
+/// results of `result`'s type.
+Func tensor_gemm_program(int64_t m, int64_t n, int64_t k, const std::string& type, const std::string& result,
+                         bool transposed = false);
+
+/// Of sm_90a. A block makes block_m x block_n elements: `groups` warp groups, one above the other. One further warp
+/// group has bulk copies made.
+struct WarpGroupGemmTiles {
+  int64_t block_m = 128, block_n = 256, block_k = 64;
+  int64_t groups = 2;
+  int64_t stages = 4;         // steps of k that are in shared memory at once
+  int64_t rows_of_tiles = 16;  // that are taken together, column by column; at most: a divisor of how many there are
+  int64_t cluster = 1;        // blocks, one above the other, that share what they copy of B
+  int64_t persistent = 132;   // blocks that go through all tiles; 0: one block a tile
+};
+/// With wgmma. Extents that are no multiples of the tiles are padded with zeros.
+Result<> schedule_gemm_warp_groups(Schedule& s, const WarpGroupGemmTiles& tiles);
+
 /// B[i, j] = 0.25 * (A[i, j] + A[i, j + 2] + A[i + 2, j + 1] + …): five points of a plane of rows x columns.
 Func stencil_program(int64_t rows, int64_t columns);
 /// Each thread `rows` rows of one column, a block 256 columns.

@@ -57,6 +57,27 @@ TEST(CudaSchedules, GemmF16) {
   }
 }
 
+TEST(CudaSchedules, GemmWarpGroups) {
+  for (const bool transposed : {false, true})
+    for (const char* result : {"f32", "bf16"}) {
+      TestSchedule s(tensor_gemm_program(256, 128, 192, "bf16", result, transposed), 0);
+      s.set_target(std::make_shared<Target>(*parse_target("cuda -arch sm_90a")));
+      ASSERT_OK(schedule_gemm_warp_groups(
+          s, {.block_m = 128, .block_n = 64, .block_k = 64, .groups = 2, .stages = 3, .persistent = 3}));
+      EXPECT_SAME_RESULT(s);
+      EXPECT_OK(verify(s.func(), *s.target()));
+      const auto program = lower_for_device(s.func(), *s.target());
+      ASSERT_OK(program);
+      EXPECT_GOLDEN(*program);
+      const auto source = emit_cuda(*program);
+      ASSERT_OK(source);
+      if (has_nvrtc()) {
+        EXPECT_OK(compile_cuda(*source, "sm_90a"));
+      }
+      EXPECT_SAME_ON_CUDA(s);
+    }
+}
+
 TEST(CudaSchedules, OneBarrierAStep) {
   for (const bool half : {false, true}) {
     auto s = cuda_schedule(gemm_program(256, 256, 256, half));

@@ -13,6 +13,7 @@
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/get_block.h"
 #include "schedule/primitives/get_loops.h"
+#include "schedule/primitives/pad_einsum.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/reverse_compute_at.h"
 #include "schedule/primitives/rfactor.h"

@@ -28,6 +28,11 @@ inline constexpr const char* kAlternatesKey = "alternates";         // 1: every 
 inline constexpr const char* kAsyncCopyKey = "async_copy";  // copies to shared memory may go on until the next barrier
 inline constexpr const char* kSwizzleKey = "swizzle";       // the shared buffer that it fills may be swizzled
 
+inline constexpr const char* kBulkCopyKey = "bulk_copy";  // of a copy's outermost loop: the copy engine does it
+inline constexpr const char* kSpecializeWarpsKey = "specialize_warps";  // on a pipelined loop: warps of their own copy
+inline constexpr const char* kPersistentKey = "persistent";  // on a loop over blocks: how many blocks go through it
+inline constexpr const char* kClusterKey = "cluster";        // on it: how many neighbouring blocks share bulk copies
+
 // --- on blocks, by the schedule
 inline constexpr const char* kTensorizeKey = "tensorize";  // the intrinsic that computes it; in lowering, on its loop
 inline constexpr const char* kDoubleBufferKey = "double_buffer";  // the number of the write whose buffer has two places
@@ -47,6 +52,6 @@ inline constexpr const char* kOrderKey = "pipeline_order";  // its place in an i
 inline constexpr const char* kLanesKey = "lanes";           // 1: it was vectorized, and may become one access
 inline constexpr const char* kAsyncAheadKey = "async_ahead";      // turns that pass until copies begun in one are used
 inline constexpr const char* kThreadRegionKey = "thread_region";  // 1: what a thread does without meeting others
-inline constexpr const char* kWarpTileKey = "warp_tile";          // 1: a tile that the threads of a warp do together
+inline constexpr const char* kWarpTileKey = "warp_tile";          // 1: a tile that a warp, or a group of warps, does together
 
 }  // namespace fettle

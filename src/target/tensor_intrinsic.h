@@ -25,10 +25,11 @@ struct TensorIntrinsicDef {
   std::string_view implementation;  // in the text form
   bool (*available)(const Target&);
   int instructions = 1;  // that a tile takes beside loads and what the tiles of a register tile share
-  /// The 32 threads along threadIdx.x run it together; the tile stands outside of loops over that axis.
-  bool per_warp = false;
-  /// Bit p: parameter p must lie in the registers of the warp (scope "fragment"); the others of an intrinsic that sets
-  /// a bit must not.
+  /// So many threads along threadIdx.x, all that there are, run it together: a warp of 32, or a warp group of 128. The
+  /// tile stands outside of loops over that axis. 0: each thread by itself.
+  int threads = 0;
+  /// Bit p: parameter p must lie in the registers of these threads (scope "fragment"); the others of an intrinsic that
+  /// sets a bit must not.
   unsigned in_fragments = 0;
   /// Units that take neighbours of a reduction together want parameter 1, the right factor B[k, n], in groups of so many
   /// rows, element by element: B[k / row_group][n][k % row_group]. Its stride is that between groups. 1: rows as they are.

@@ -43,6 +43,8 @@ struct Dialect {
   std::map<std::string, std::string> thread_axes;
   /// Statements for evaluate(name(…)) without arguments: {"barrier", "__syncthreads();"}. Not listed: refused.
   std::map<std::string, std::string> statements;
+  /// Values of name() without arguments. Not listed: refused.
+  std::map<std::string, std::string> values;
   /// A line before a loop that is to be unrolled; empty: none.
   std::string unroll_hint;
 

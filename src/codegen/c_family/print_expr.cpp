@@ -323,6 +323,8 @@ SourcePrinter::Text SourcePrinter::call_text(const CallNode& node) {
   const std::string& name = node.name;
   const DType type = node.dtype;
   if (name == "likely" && node.args.size() == 1) return expr(node.args[0]);
+  if (const auto known = dialect_.values.find(name); known != dialect_.values.end() && node.args.empty())
+    return {known->second, kEquality};
   std::vector<std::string> args;
   for (const Expr& arg : node.args) args.push_back(value(arg));
   const DType of = node.args.empty() ? type : node.args[0].dtype();

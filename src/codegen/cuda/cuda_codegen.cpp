@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "codegen/c_family/source_printer.h"
+#include "codegen/cuda/tensor_engine.h"
 #include "ir/rewrite.h"
 #include "lower/device/passes.h"
 #include "lower/passes/passes.h"
@@ -11,6 +12,8 @@ namespace fettle {
 namespace {
 
 using namespace c_family;
+
+constexpr int kMostTensorMaps = 16;
 
 Dialect cuda_dialect() {
   Dialect d{.name = "CUDA C++",
@@ -26,8 +29,10 @@ Dialect cuda_dialect() {
     d.thread_axes[fmt::format("threadIdx.{}", axis)] = fmt::format("threadIdx.{}", axis);
   }
   d.statements["barrier"] = "__syncthreads();";
+  d.values[kIsProducerCall] = "threadIdx.y == blockDim.y - 1";
   d.unroll_hint = "#pragma unroll";
-  d.reserved = {"threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "shared_pool", "mma_a", "mma_b", "mma_c"};
+  d.reserved = {"threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "shared_pool", "mma_a", "mma_b", "mma_c", "panel"};
+  for (int map = 0; map < kMostTensorMaps; ++map) d.reserved.push_back(fmt::format("map_{}", map));
   return d;
 }
 
@@ -39,22 +44,40 @@ class CudaPrinter : public SourcePrinter {
  protected:
   std::string head(const Func& func, const std::string& name) override {
     const DeviceKernel& kernel = program_.kernels.at(func->name);
-    pooled_ = kernel.shared_bytes > kStaticSharedBytes;
+    kernel_ = &kernel;
+    pooled_ = dynamic_shared_bytes(kernel) > 0;
     pool_bytes_ = 0;
+    fragments_.clear();
+    engine_.any |= !kernel.tensor_maps.empty();
+    if (kernel.tensor_maps.size() > kMostTensorMaps) fail_with("a kernel has more than 16 tensor maps");
     copies_async_ = contains<CallNode>(func->body, [](const CallNode& call) { return call.name == kAsyncCopyCall; });
     uses_async_copies_ |= copies_async_;
-    const std::string blocks = kernel.min_blocks > 0 ? fmt::format(", {}", kernel.min_blocks) : "";
-    return fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}) {}({})",
-                       kernel.block[0] * kernel.block[1] * kernel.block[2], blocks, name,
-                       fmt::join(parameters(func), ", "));
+    // Registers move between warps only where the compiler knows how many there are (setmaxnreg).
+    const int64_t min_blocks = kernel.min_blocks > 0 ? kernel.min_blocks : kernel.producer_threads > 0 ? 1 : 0;
+    const std::string blocks = min_blocks > 0 ? fmt::format(", {}", min_blocks) : "";
+    const std::string cluster = kernel.cluster > 1 ? fmt::format(" __cluster_dims__({}, 1, 1)", kernel.cluster) : "";
+    std::vector<std::string> params = parameters(func);
+    for (size_t map = 0; map < kernel.tensor_maps.size(); ++map)
+      params.push_back(fmt::format("const __grid_constant__ TensorMap map_{}", map));
+    return fmt::format("extern \"C\" __global__ void{} __launch_bounds__({}{}) {}({})", cluster,
+                       kernel.block[0] * kernel.block[1] * kernel.block[2], blocks, name, fmt::join(params, ", "));
   }
 
   void begin_body(const Func&) override {
-    if (pooled_) line("extern __shared__ __align__(16) unsigned char shared_pool[];");
+    if (!pooled_) return;
+    if (kernel_->tensor_maps.empty()) return line("extern __shared__ __align__(16) unsigned char shared_pool[];");
+    line("extern __shared__ __align__(1024) unsigned char shared_memory[];");
+    line(fmt::format("unsigned char *const shared_pool = shared_memory + (0u - shared_address(shared_memory)) % {}u;",
+                     kSwizzleBytes));
+  }
+  void end_body(const Func&) override {
+    // Others may still write here.
+    if (kernel_->cluster > 1) line("cluster_sync();");
   }
 
   void print_allocate(const AllocateNode& allocation) override {
     const Buffer& buffer = allocation.buffer;
+    if (buffer->scope == kScopeFragment && buffer->dtype == kF32) fragments_.push_back(buffer);
     if (!pooled_ || buffer->scope != "shared" || !accesses(allocation.body, buffer.get()))
       return SourcePrinter::print_allocate(allocation);
     const std::string name = name_buffer(buffer, false);
@@ -70,13 +93,33 @@ class CudaPrinter : public SourcePrinter {
     const auto* to = store.indices[0].as<RampNode>();
     const auto* source = store.value.as<LoadNode>();
     const auto* from = source ? source->indices[0].as<RampNode>() : nullptr;
-    if (!to || !from) return SourcePrinter::print_store(store);
     const DType type = store.buffer->dtype;
+    const auto* lanes = to ? store.value.as<ShuffleNode>() : nullptr;
+    if (lanes && (type == kF16 || type == kBF16)) return print_pairs(store, *lanes, to->base);
+    if (!to || !from) return SourcePrinter::print_store(store);
     const int words = type.element_bytes() * store.value.dtype().lanes / 4;
     const std::string word = type == kF32 ? "float" : "uint";
     const std::string vector = words == 1 ? "unsigned int" : fmt::format("{}{}", word, words);
     line(fmt::format("*({0} *)&{1} = *(const {0} *)&{2};", vector, element(store.buffer, {to->base}),
                      element(source->buffer, {from->base})));
+  }
+
+  // Elements of 16 bits, each of which is computed, two in a word.
+  void print_pairs(const StoreNode& store, const ShuffleNode& lanes, const Expr& at) {
+    const std::string type = store.buffer->dtype.to_string();
+    pairs_.insert(type);
+    std::vector<std::string> words;
+    for (size_t i = 0; i + 1 < lanes.vectors.size(); i += 2)
+      words.push_back(fmt::format("pair_of_{}({}, {})", type, unrounded(lanes.vectors[i]),
+                                  unrounded(lanes.vectors[i + 1])));
+    const std::string vector = words.size() == 1 ? "unsigned int" : fmt::format("uint{}", words.size());
+    line(fmt::format("*({} *)&{} = {}({});", vector, element(store.buffer, {at}),
+                     words.size() == 1 ? "" : "make_" + vector, fmt::join(words, ", ")));
+  }
+  // What is rounded when it is stored need not be before.
+  std::string unrounded(const Expr& e) {
+    const auto* rounding = e.as<CastNode>();
+    return expr(rounding && rounding->a.dtype() == kF32 ? rounding->a : e).text;
   }
 
   void print_evaluate(const EvaluateNode& node) override {
@@ -87,6 +130,9 @@ class CudaPrinter : public SourcePrinter {
       return;
     }
     if (call->name == "barrier") {
+      if (kernel_->producer_threads > 0)
+        return line(fmt::format("meet<1, {}>();", kernel_->block[0] * kernel_->block[1] * kernel_->block[2] -
+                                                      kernel_->producer_threads));
       if (copies_async_ && call->args.empty()) line("copies_done();");
       if (copies_async_ && !call->args.empty()) line(fmt::format("copies_done_but<{}>();", *as_int(call->args[0])));
       return line("__syncthreads();");
@@ -94,9 +140,90 @@ class CudaPrinter : public SourcePrinter {
     if (call->name == kAsyncCopyCall)
       return line(fmt::format("copy_async<{}>({}, {});", *as_int(call->args[2]), address(call->args[0]),
                               address(call->args[1])));
+    if (kernel_->producer_threads > 0 && print_engine(*call)) return;
     if (!call->name.starts_with("mma_m16n8k16_f16")) return SourcePrinter::print_evaluate(node);
     uses_mma_ = true;
     call->name == "mma_m16n8k16_f16" ? print_product(*call) : print_move(*call);
+  }
+
+  // What is for the copy engine and warp groups; false where it is something else.
+  bool print_engine(const CallNode& call) {
+    const std::string& name = call.name;
+    const auto number = [&](size_t arg) { return *as_int(call.args[arg]); };
+    if (name == kRingInitCall)
+      line(fmt::format("ring_init<{}, {}, {}>({});", number(1), number(2), kernel_->cluster > 1, address(call.args[0])));
+    else if (name == kRingWaitCall)
+      line(fmt::format("ring_wait({}, {});", address(call.args[0]), expr(call.args[1]).text));
+    else if (name == kRingExpectCall)
+      line(fmt::format("ring_expect({}, {});", address(call.args[0]), number(1)));
+    else if (name == kRingReleaseCall)
+      line(fmt::format("ring_release<{}>({});", number(1), address(call.args[0])));
+    else if (name == kBulkLoadCall)
+      print_bulk_load(call);
+    else if (name == kWgmmaFenceCall || name == kWgmmaCommitCall)
+      line(name + "();");
+    else if (name == kRegistersUpCall || name == kRegistersDownCall)
+      line(fmt::format("{}<{}>();", name, number(0)));
+    else if (name == kWgmmaWaitCall)
+      print_wait(number(0));
+    else if (name.starts_with("wgmma_") && name.ends_with("_fill"))
+      print_fill(call);
+    else if (name.starts_with("wgmma_"))
+      print_group_product(call);
+    else
+      return false;
+    return true;
+  }
+
+  void print_wait(int64_t groups) {
+    line(fmt::format("wgmma_wait<{}>();", groups));
+    if (groups > 0) return;
+    for (const Buffer& buffer : fragments_)
+      if (places_.contains(buffer.get()))
+        line(fmt::format("settle<{}>({});", *as_int(buffer->shape[0]), place(buffer.get()).name));
+  }
+
+  void print_fill(const CallNode& call) {
+    const int64_t columns = std::stoi(call.name.substr(std::string_view("wgmma_m64n").size()));
+    line("#pragma unroll");
+    line(fmt::format("for (int panel = 0; panel < {}; ++panel) ({})[panel] = 0.0f;", columns / 2,
+                     address(call.args[0])));
+  }
+
+  // (&A, lead, stride, &B, lead, stride, &C)
+  void print_group_product(const CallNode& call) {
+    engine_.products.insert(call.name);
+    const auto factor = [&](size_t p) {
+      return fmt::format("factor({}, {}, {})", address(call.args[p]), *as_int(call.args[p + 1]),
+                         *as_int(call.args[p + 2]));
+    };
+    line(fmt::format("{}({}, {}, {});", call.name, address(call.args[6]), factor(0), factor(3)));
+  }
+
+  // (&to, &barrier, map, blocks, rows, columns, coordinates…)
+  void print_bulk_load(const CallNode& call) {
+    const auto number = [&](size_t arg) { return *as_int(call.args[arg]); };
+    const int64_t map = number(2), blocks = number(3), rows = number(4), columns = number(5);
+    const TensorMap& described = kernel_->tensor_maps[static_cast<size_t>(map)];
+    const int64_t dimensions = static_cast<int64_t>(call.args.size()) - 6, part = rows / blocks;
+    engine_.bulk_loads.insert({dimensions, blocks > 1});
+    std::string to = fmt::format("shared_address({}) + panel * {}", address(call.args[0]), rows * kPanelBytes);
+    if (blocks > 1) to += fmt::format(" + cluster_rank() * {}", part * kPanelBytes);
+    std::vector<std::string> at;
+    bool has_rows = false;
+    for (int64_t d = 0; d < dimensions; ++d) {
+      std::string coordinate = fmt::format("(int)({})", expr(call.args[static_cast<size_t>(6 + d)]).text);
+      if (d == 0) coordinate += fmt::format(" + panel * {}", described.box[0]);
+      if (d > 0 && blocks > 1 && !has_rows && described.box[static_cast<size_t>(d)] == part) {
+        coordinate += fmt::format(" + (int)cluster_rank() * {}", part);
+        has_rows = true;
+      }
+      at.push_back(std::move(coordinate));
+    }
+    line(fmt::format("for (int panel = 0; panel < {}; ++panel)", columns / described.box[0]));
+    line(fmt::format("  bulk_load_{}d{}({}, &map_{}, {}{}, {});", dimensions, blocks > 1 ? "_to_all" : "", to, map,
+                     address(call.args[1]), blocks > 1 ? fmt::format(", {}", (1 << blocks) - 1) : "",
+                     fmt::join(at, ", ")));
   }
 
   static bool in_fragment(const Expr& arg) { return arg.as<AddressNode>()->buffer->scope == kScopeFragment; }
@@ -146,10 +273,16 @@ class CudaPrinter : public SourcePrinter {
  public:
   bool uses_mma() const { return uses_mma_; }
   bool uses_async_copies() const { return uses_async_copies_; }
+  const TensorEngineUse& engine() const { return engine_; }
+  const std::set<std::string>& pairs() const { return pairs_; }
 
  private:
   bool uses_mma_ = false, uses_async_copies_ = false;
   bool copies_async_ = false;  // this kernel does
+  TensorEngineUse engine_;
+  std::set<std::string> pairs_;    // types of elements of which two are stored in a word
+  std::vector<Buffer> fragments_;  // sums of this kernel
+  const DeviceKernel* kernel_ = nullptr;
   const DeviceProgram& program_;
   bool pooled_ = false;
   int64_t pool_bytes_ = 0;
@@ -164,6 +297,15 @@ constexpr const char* kPreamble =
     "#define NAN __int_as_float(0x7fc00000)\n"
     "#endif\n"
     "\n";
+
+// PTX ISA, "cvt": two values, the first in the lower half.
+constexpr const char* kPairs =
+    R"(static __device__ __forceinline__ unsigned int pair_of_{0}(float low, float high) {{
+  unsigned int pair;
+  asm("cvt.rn.{0}x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}}
+)";
 
 // PTX ISA, "cp.async": 4, 8 or 16 bytes from global to shared memory.
 constexpr const char* kAsyncCopies =
@@ -259,8 +401,10 @@ Result<std::string> emit_cuda(const DeviceProgram& program) {
   CudaPrinter printer(dialect, module, program);
   printer.print_all();
   FETTLE_TRY(const std::string text, printer.finish());
+  std::string pairs;
+  for (const std::string& type : printer.pairs()) pairs += fmt::format(kPairs, type);
   return kPreamble + std::string(printer.uses_async_copies() ? kAsyncCopies : "") + (printer.uses_mma() ? kMma : "") +
-         text;
+         tensor_engine_helpers(printer.engine()) + pairs + text;
 }
 
 }  // namespace fettle

@@ -47,6 +47,11 @@ struct Api : SharedLibrary {
   Imported<int(Event)> query{*this, "cuEventQuery"};
   Imported<int(Event)> synchronize{*this, "cuEventSynchronize"};
   Imported<int(float*, Event, Event)> elapsed_ms{*this, "cuEventElapsedTime"};
+  /// (map, element type, dimensions, address, extents, byte strides, box, element strides, interleave, swizzle, L2
+  /// promotion, fill), from CUDA 12 on
+  Imported<int(void*, int, uint32_t, uint64_t, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int,
+               int, int, int)>
+      encode_tensor_map{*this, "cuTensorMapEncodeTiled", true};
   Imported<int(int, const char**)> error_name{*this, "cuGetErrorName"};
 };
 

@@ -9,10 +9,59 @@
 #include "codegen/cuda/cuda_compile.h"
 #include "codegen/cuda/driver_api.h"
 #include "codegen/device/host_runner.h"
+#include "arith/int_eval.h"
+#include "ir/text.h"
 
 namespace fettle {
 
 using namespace cuda_driver;
+
+namespace {
+
+struct alignas(64) EncodedTensorMap {
+  unsigned char opaque[128];
+};
+
+// CU_TENSOR_MAP_…: 128-byte swizzle, lines of 128 bytes brought to L2.
+constexpr int kSwizzle128 = 3, kPromote128 = 2;
+int element_type(DType type) {
+  if (type == kF16) return 6;
+  if (type == kBF16) return 9;
+  if (type == kF32) return 7;
+  return type.element_bytes() == 1 ? 0 : type.element_bytes() == 2 ? 1 : type.element_bytes() == 4 ? 2 : 4;
+}
+
+Result<EncodedTensorMap> encode(const TensorMap& map, const DeviceKernel& kernel,
+                                const std::vector<CudaAddress>& pointers, const std::vector<int64_t>& ints) {
+  if (!api()->encode_tensor_map.at)
+    return fail(ErrorCode::E710, "CUDA: the driver has no cuTensorMapEncodeTiled; it is older than CUDA 12");
+  IntEnv known;
+  for (size_t i = 0; i < ints.size(); ++i) known.set(kernel.func->int_params[i].var.get(), ints[i]);
+  const auto value = [&](const Expr& e) -> Result<uint64_t> {
+    int64_t number = 0;
+    if (evaluate_int(e, known, number) == IntProblem::kNone) return static_cast<uint64_t>(number);
+    return fail(ErrorCode::E104, "no value is known for " + to_text(e));
+  };
+  const DType type = kernel.func->params[map.param].buffer->dtype;
+  std::vector<uint64_t> extents, strides;
+  for (const Expr& extent : map.extents) {
+    FETTLE_TRY(const uint64_t number, value(extent));
+    extents.push_back(number);
+  }
+  for (const Expr& stride : map.strides) {
+    FETTLE_TRY(const uint64_t number, value(stride));
+    strides.push_back(number * static_cast<uint64_t>(type.element_bytes()));
+  }
+  const std::vector<uint32_t> box(map.box.begin(), map.box.end()), ones(map.box.size(), 1);
+  EncodedTensorMap made;
+  FETTLE_TRY_VOID(succeeded("cuTensorMapEncodeTiled",
+                            api()->encode_tensor_map(&made, element_type(type), static_cast<uint32_t>(box.size()),
+                                                     pointers[map.param], extents.data(), strides.data(), box.data(),
+                                                     ones.data(), 0, kSwizzle128, kPromote128, 0)));
+  return made;
+}
+
+}  // namespace
 
 struct CudaModule::Built {
   const CudaDevice* device = nullptr;
@@ -32,10 +81,9 @@ struct CudaModule::Built {
     if (found) return found;
     const std::string name = c_family::identifier(launch.name);
     FETTLE_TRY_VOID(succeeded("cuModuleGetFunction", api()->get_function(&found, module, name.c_str())));
-    if (launch.kernel->shared_bytes > kStaticSharedBytes)
-      FETTLE_TRY_VOID(succeeded(
-          "cuFuncSetAttribute",
-          api()->set_attribute(found, kMaxDynamicSharedBytes, static_cast<int>(launch.kernel->shared_bytes))));
+    if (const int64_t bytes = dynamic_shared_bytes(*launch.kernel); bytes > 0)
+      FETTLE_TRY_VOID(succeeded("cuFuncSetAttribute",
+                                api()->set_attribute(found, kMaxDynamicSharedBytes, static_cast<int>(bytes))));
     return found;
   }
 
@@ -47,12 +95,17 @@ struct CudaModule::Built {
     std::vector<void*> args;
     for (CudaAddress& pointer : pointers) args.push_back(&pointer);
     for (int64_t& number : ints) args.push_back(&number);  // little-endian
+    std::vector<EncodedTensorMap> maps(launch.kernel->tensor_maps.size());
+    for (size_t i = 0; i < maps.size(); ++i) {
+      FETTLE_TRY(maps[i], encode(launch.kernel->tensor_maps[i], *launch.kernel, pointers, ints));
+      args.push_back(&maps[i]);
+    }
     unsigned grid[3], block[3];
     for (size_t d = 0; d < 3; ++d) {
       grid[d] = static_cast<unsigned>(launch.grid[d]);
       block[d] = static_cast<unsigned>(launch.block[d]);
     }
-    const int64_t shared = launch.kernel->shared_bytes > kStaticSharedBytes ? launch.kernel->shared_bytes : 0;
+    const int64_t shared = dynamic_shared_bytes(*launch.kernel);
     return succeeded("cuLaunchKernel", api()->launch(function, grid[0], grid[1], grid[2], block[0], block[1], block[2],
                                                      static_cast<unsigned>(shared), nullptr, args.data(), nullptr));
   }
@@ -92,7 +145,9 @@ class Memory {
 
 Result<CudaModule> CudaModule::build(const std::string& source, const std::vector<std::string>& options) {
   FETTLE_TRY(const CudaDevice* device, CudaDevice::open());
-  FETTLE_TRY(const std::string code, compile_cuda(source, device->arch, options));
+  // What is Hopper's own has code for Hopper alone.
+  const std::string arch = device->arch == "sm_90" ? "sm_90a" : device->arch;
+  FETTLE_TRY(const std::string code, compile_cuda(source, arch, options));
   CudaModule made;
   made.built_ = std::make_shared<Built>();
   made.built_->device = device;

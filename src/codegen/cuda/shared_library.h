@@ -19,12 +19,12 @@ struct SharedLibrary {
   bool complete = false;  // it is there, with all that is imported from it
 };
 
-/// A function of such a library, to be called only where the library is complete.
+/// A function of such a library, to be called only where the library is complete; an optional one where `at` is set.
 template <class Signature>
 struct Imported {
-  Imported(SharedLibrary& library, const char* name)
+  Imported(SharedLibrary& library, const char* name, bool is_optional = false)
       : at(library.handle ? reinterpret_cast<Signature*>(dlsym(library.handle, name)) : nullptr) {
-    library.complete &= at != nullptr;
+    library.complete &= at != nullptr || is_optional;
   }
   template <class... Args>
   auto operator()(Args... args) const {

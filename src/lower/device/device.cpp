@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 
@@ -14,12 +15,15 @@
 #include "ir/annotations.h"
 #include "ir/rewrite.h"
 #include "ir/text.h"
+#include "lower/device/bulk_copy.h"
 #include "lower/device/passes.h"
 #include "lower/passes/passes.h"
 #include "target/thread_axes.h"
 
 namespace fettle {
 namespace {
+
+constexpr int64_t kMostBlocksOfCluster = 8;  // that every device of sm_90 runs
 
 bool contains_block_loop(const Stmt& s) {
   return contains<ForNode>(s, [](const ForNode& loop) { return is_block_axis(loop.thread_axis); });
@@ -244,6 +248,13 @@ class DeviceLowering {
     inner = rewrite_each<AllocateNode>(inner, [&](const AllocateNode& alloc) {
       return sharing_of(*alloc.buffer, target_) == SharedBy::kBlock ? alloc.body : Stmt();
     });
+    // What bulk copies fill comes first, so that all of it is aligned.
+    std::set<const BufferNode*> filled;
+    each_node<EvaluateNode>(inner, [&](const EvaluateNode& node) {
+      const auto* called = node.value.as<CallNode>();
+      if (called && called->name == kBulkLoadCall) filled.insert(called->args[0].as<AddressNode>()->buffer.get());
+    });
+    std::ranges::stable_partition(shared, [&](const Buffer& b) { return filled.contains(b.get()); });
     FETTLE_TRY_VOID(check_shared(shared, nest.kernel));
     FETTLE_TRY(inner, insert_barriers(inner, shape, target_));
     nest.func() = with_body(nest.func(), with_threads(nest.blocks, shared, shape, inner));
@@ -251,7 +262,26 @@ class DeviceLowering {
   }
 
   Func compacted(const Func& func) const {
-    return compact_buffers(func, [&](const BufferNode& b) { return sharing_of(b, target_) == SharedBy::kBlock; });
+    return compact_buffers(func, [&](const BufferNode& b, const std::string& axis) {
+      return sharing_of(b, target_) == SharedBy::kBlock || (b.scope == kScopeFragment && axis == "threadIdx.x");
+    });
+  }
+
+  Result<> specialize(Nest& nest) {
+    const ThreadShape& shape = nest.threads.shape;
+    const Stmt inner = without_threads(nest.func()->body, nest.blocks.size(), shape);
+    Var block;
+    for (const Stmt& loop : nest.blocks)
+      if (loop.as<ForNode>()->thread_axis == "blockIdx.x") block = loop.as<ForNode>()->var;
+    FETTLE_TRY(SpecializedWarps made,
+               specialize_warps(inner, shape, nest.func()->params, block, nest.kernel.cluster, target_));
+    if (made.producer_threads == 0) return {};
+    nest.kernel.tensor_maps = std::move(made.tensor_maps);
+    nest.kernel.producer_threads = made.producer_threads;
+    nest.kernel.block[1] += made.producer_threads / kWarpGroupThreads;
+    FETTLE_TRY_VOID(check_threads(nest.kernel));
+    nest.func() = with_body(nest.func(), with_threads(nest.blocks, {}, shape, made.body));
+    return {};
   }
 
   Func with_intrinsics(const Func& func) const {
@@ -294,11 +324,11 @@ class DeviceLowering {
         return exceeds(fmt::format("loop {} has {} iterations, and the target has {} of {}", loop->var->name, *extent,
                                    axis->max_extent, loop->thread_axis));
       const Var block = make_var(std::string("b") + "xyz"[d]);
-      const Stmt made = make_for(block, 0, loop->extent, nullptr, ForKind::kThreadBinding);
-      by_axis[d] = with(*made.as<ForNode>(), [&](ForNode& f) { f.thread_axis = loop->thread_axis; });
       nest.kernel.grid[d] = loop->extent;
       nest.kernel.min_blocks = std::max(nest.kernel.min_blocks, loop->annotations.get_int(kMinBlocksKey, 0));
-      const Stmt inside = substitute(loop->body, {{loop->var.get(), loop->min + block}});
+      FETTLE_TRY(const Stmt inside, one_block(*loop, block, d, nest.kernel));
+      const Stmt made = make_for(block, 0, nest.kernel.grid[d], nullptr, ForKind::kThreadBinding);
+      by_axis[d] = with(*made.as<ForNode>(), [&](ForNode& f) { f.thread_axis = loop->thread_axis; });
       body = inside;
     }
     if (contains_block_loop(body))
@@ -309,22 +339,51 @@ class DeviceLowering {
     return {};
   }
 
-  Result<> unify(Nest& nest) const {
-    FETTLE_TRY(nest.threads, unify_threads(nest.body, target_));
-    return check_threads(nest.threads.shape, nest.kernel);
+  // What one block does of a loop over blocks: an iteration; or, of a loop annotated kPersistentKey = n, all of its
+  // iterations that are a multiple of n further. On the target of a copy engine neighbours may be a cluster.
+  Result<Stmt> one_block(const ForNode& loop, const Var& block, size_t d, DeviceKernel& kernel) const {
+    const int64_t* extent = as_int(loop.extent);
+    int64_t blocks = loop.annotations.get_int(kPersistentKey, 0);
+    const int64_t cluster = has_bulk_copies(target_) ? loop.annotations.get_int(kClusterKey, 1) : 1;
+    if (blocks < 0 || cluster < 1 || cluster > kMostBlocksOfCluster)
+      return refuse(fmt::format("loop {} is annotated with {} persistent blocks and clusters of {}", loop.var->name,
+                                blocks, cluster));
+    if (cluster > 1) {
+      if (d != 0 || !extent || *extent % cluster != 0 || blocks % cluster != 0)
+        return refuse(fmt::format("loop {} over {} cannot have clusters of {} blocks: it has {} iterations, run by {} "
+                                  "blocks at once, and clusters lie along blockIdx.x",
+                                  loop.var->name, loop.thread_axis, cluster, to_text(loop.extent), blocks));
+      kernel.cluster = cluster;
+    }
+    const auto at = [&](const Expr& number) { return substitute(loop.body, {{loop.var.get(), loop.min + number}}); };
+    if (blocks == 0 || (extent && *extent <= blocks)) return at(block);
+    if (!extent || contains_block_loop(loop.body))
+      return refuse(fmt::format("loop {} is annotated \"{}\", and has {} iterations, or is not the innermost loop over "
+                                "blocks",
+                                loop.var->name, kPersistentKey, to_text(loop.extent)));
+    kernel.grid[d] = Expr(blocks);
+    const Var turn = make_var("turn");
+    const Stmt turns =
+        make_for(turn, 0, floordiv(loop.extent - block + (blocks - 1), Expr(blocks)), at(block + turn * blocks));
+    return with(*turns.as<ForNode>(), [&](ForNode& f) { f.annotations.set(kPersistentKey, blocks); });
   }
 
-  Result<> check_threads(const ThreadShape& shape, DeviceKernel& kernel) const {
+  Result<> unify(Nest& nest) const {
+    FETTLE_TRY(nest.threads, unify_threads(nest.body, target_));
+    nest.kernel.block = nest.threads.shape.extents;
+    return check_threads(nest.kernel);
+  }
+
+  Result<> check_threads(const DeviceKernel& kernel) const {
     int64_t all = 1;
     for (size_t d = 0; d < 3; ++d) {
-      kernel.block[d] = shape.extents[d];
-      if (!shape.vars[d]) continue;
+      if (kernel.block[d] == 1) continue;
       const std::string name = std::string("threadIdx.") + "xyz"[d];
       const ThreadAxis* axis = target_.find_thread_axis(name);
-      if (shape.extents[d] > axis->max_extent)
+      if (kernel.block[d] > axis->max_extent)
         return exceeds(
-            fmt::format("{} threads along {}, and the target has {}", shape.extents[d], name, axis->max_extent));
-      all *= shape.extents[d];
+            fmt::format("{} threads along {}, and the target has {}", kernel.block[d], name, axis->max_extent));
+      all *= kernel.block[d];
     }
     if (all > target_.max_threads_per_block)
       return exceeds(fmt::format("{} threads in a block, and the target has {}", all, target_.max_threads_per_block));
@@ -332,6 +391,7 @@ class DeviceLowering {
   }
 
   Result<> check_shared(const std::vector<Buffer>& shared, DeviceKernel& kernel) const {
+    if (!kernel.tensor_maps.empty()) kernel.shared_bytes += kSwizzleBytes;  // so that it can begin at a multiple
     for (const Buffer& buffer : shared) {
       Expr count = element_count(*buffer);
       if (!buffer->strides.empty()) count = buffer->shape.front() * buffer->strides.front();
@@ -433,6 +493,7 @@ std::span<const D::NestPass> D::nest_passes() {
       {"unify_threads", [](D& d, Nest& n) { return d.unify(n); }},
       {"place_buffers", [](D& d, Nest& n) { return d.place_buffers(n); }},
       {"compact_buffers", [](D& d, Nest& n) { return becomes(n, d.compacted(n.func())); }},
+      {"specialize_warps", [](D& d, Nest& n) { return d.specialize(n); }},
       {"pipeline_loops", [](D&, Nest& n) { return becomes(n, on_body(n.func(), pipeline_loops)); }},
       {"insert_barriers", [](D& d, Nest& n) { return d.meet(n); }},
       {"annihilate_guards", [](D&, Nest& n) { return becomes(n, annihilate_guards(n.func())); }},
@@ -442,6 +503,7 @@ std::span<const D::NestPass> D::nest_passes() {
       {"substitute_tensor_intrinsics", [](D& d, Nest& n) { return becomes(n, d.with_intrinsics(n.func())); }},
       {"check_warp_tiles", [](D& d, Nest& n) { return d.check_warp_tiles(n.func()->body); }},
       {"place_fragments", [](D&, Nest& n) { return becomes(n, place_fragments(n.func())); }},
+      {"place_factors", [](D&, Nest& n) { return becomes(n, place_factors(n.func())); }},
       {"vector_copies", [](D&, Nest& n) { return becomes(n, vector_copies(n.func(), n.threads.shape, n.swizzled)); }},
       {"swizzle_shared", [](D&, Nest& n) { return becomes(n, swizzle_shared(n.func(), n.swizzled)); }},
       {"relax_waits", [](D&, Nest& n) { return becomes(n, on_body(n.func(), relax_waits)); }},

@@ -14,18 +14,33 @@
 
 namespace fettle {
 
+/// A buffer in memory as the copy engine of sm_90 sees it: what CUDA's cuTensorMapEncodeTiled takes, beside 128-byte
+/// swizzle, no interleaving and zeros out of bounds. Dimensions are the innermost first. Expressions are in the
+/// integers of the kernel's func.
+inline constexpr int64_t kSwizzleBytes = 1024;  // of which places in shared memory that it fills are multiples
+struct TensorMap {
+  size_t param = 0;           // of func->params: the buffer
+  std::vector<Expr> extents;  // elements
+  std::vector<Expr> strides;  // elements, of all dimensions but the innermost, whose stride is 1
+  std::vector<int64_t> box;   // elements that one copy takes
+};
+
 /// One kernel. `func` is scalar lowered code (README.md) of this form; a loop that is not needed is absent:
 ///   for bx in 4 thread axis("blockIdx.x"):            # .z, .y, .x
 ///     allocate A_shared: f32[512] @shared
 ///     for ty in 16 thread axis("threadIdx.y"):        # .z, .y, .x
 ///       … barrier() …                                 # no further loops over threads
-/// Its parameters are the buffers in memory of all that it accesses, then the integers that it needs.
+/// Its parameters are the buffers in memory of all that it accesses, then the integers that it needs, then its tensor
+/// maps.
 struct DeviceKernel {
   Func func;
   std::array<Expr, 3> grid = {1, 1, 1};      // blocks along x, y, z: constants, or expressions in func's integers
   std::array<int64_t, 3> block = {1, 1, 1};  // threads along x, y, z
   int64_t shared_bytes = 0;                  // of one block
   int64_t min_blocks = 0;                    // kMinBlocksKey, of which CUDA's compiler alone is told; 0: not said
+  std::vector<TensorMap> tensor_maps;
+  int64_t producer_threads = 0;  // of the block's, the last ones: they issue bulk copies, and meet the others nowhere
+  int64_t cluster = 1;           // neighbouring blocks along x that share copies
 };
 
 /// `host` has the parameters of the scheduled program, in order. Its body is made of loops, ifs over integers,

@@ -330,7 +330,11 @@ class BarrierInserter : private AccessVisitor {
     loops_.push_back(&node);
     Effect e = process(node.body);
     loops_.pop_back();
-    if (!is_one(node.extent) && meet(e.tail, e.head, loops_.size(), true, e.surely_syncs ? 1 : 0)) {
+    Accesses again = e.head;
+    // Its iterations are those of a loop over blocks, which meet nowhere in memory.
+    if (node.annotations.find(kPersistentKey))
+      std::erase_if(again, [&](const Access& a) { return sharing_of(*a.buffer, target_) == SharedBy::kAll; });
+    if (!is_one(node.extent) && meet(e.tail, again, loops_.size(), true, e.surely_syncs ? 1 : 0)) {
       e.stmt = seq({barrier(), e.stmt});
       e.head.clear();
       e.has_barrier = e.surely_syncs = true;

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "ir/func.h"
+#include "lower/device/device.h"
 #include "target/target.h"
 
 namespace fettle {
@@ -40,6 +41,9 @@ struct ThreadShape {
   std::array<int64_t, 3> extents = {1, 1, 1};
 };
 
+/// A pipelined loop whose copies warps of their own issue: annotated so, and the target has a copy engine.
+bool is_ring(const ForNode& loop, const Target& target);
+
 /// All loops over threads of one block give way to one thread each: the variables of `shape`. What only some threads do
 /// is guarded; what stands outside of the loops over an axis, and writes what others may read, is done by thread 0 of
 /// it. The body of an innermost loop over threads becomes a loop of one iteration annotated `thread_region`: inside,
@@ -54,6 +58,7 @@ struct UnifiedThreads {
 };
 Result<UnifiedThreads> unify_threads(const Stmt& body, const Target& target);
 inline constexpr int64_t kWarpThreads = 32;
+inline constexpr int64_t kWarpGroupThreads = 128;
 /// Memory of one thread.
 inline constexpr const char* kScopeLocal = "local";
 /// Memory in the registers of a warp.
@@ -69,6 +74,47 @@ Result<> check_private_memory(const Stmt& body, const UnifiedThreads& threads);
 /// that takes, as far out as they can be. `body` is what one thread does. E301 where one would stand where threads
 /// part.
 Result<Stmt> insert_barriers(const Stmt& body, const ThreadShape& shape, const Target& target);
+
+/// Rings. A pipelined loop annotated kSpecializeWarpsKey fills shared memory by bulk copies, in its first stage, and
+/// computes in its last one. Further threads, a warp group behind the others along threadIdx.y, issue the copies; the
+/// others compute. Each turn has one of `stages` places; two barriers a place say that it is full, or empty. Turns are
+/// counted through the serial loops around, so that copies run ahead across them.
+///   for k in n: [copy A, B (stage 0, bulk_copy); multiply (stage 2)]
+///   →   ring_init(&ring[0], 3, …)
+///       if is_producer(): for k in n: [ring_wait(&ring[3 + k % 3], …); ring_expect(&ring[k % 3], bytes); bulk_load(…)]
+///       else:             for k in n: [ring_wait(&ring[k % 3], k // 3 % 2); multiply; ring_release(&ring[3 + k % 3])]
+/// Products of a warp group (wgmma) stand between wgmma_fence and wgmma_commit. Where a turn is nothing else, those of
+/// one turn go on during the next one.
+/// `body` is what one thread does, its buffers compacted; `params` are the kernel's. E301 where a copy is none that the
+/// copy engine can do, or the loop is no such pipeline
+struct SpecializedWarps {
+  Stmt body;
+  std::vector<TensorMap> tensor_maps;
+  int64_t producer_threads = 0;  // 0: there is no ring, and body is as it was
+};
+Result<SpecializedWarps> specialize_warps(const Stmt& body, const ThreadShape& shape, const std::vector<Param>& params,
+                                          const Var& block, int64_t cluster, const Target& target);
+inline constexpr const char* kIsProducerCall = "is_producer";    // ()
+inline constexpr const char* kRegistersDownCall = "registers_down";  // (registers of each thread of a warp group)
+inline constexpr const char* kRegistersUpCall = "registers_up";
+inline constexpr const char* kRingInitCall = "ring_init";        // (&ring, places, arrivals that empty one)
+inline constexpr const char* kRingWaitCall = "ring_wait";        // (&barrier, parity)
+inline constexpr const char* kRingExpectCall = "ring_expect";    // (&barrier, bytes)
+inline constexpr const char* kRingReleaseCall = "ring_release";  // (&barrier, blocks that are told)
+/// (&to, &barrier, map, blocks, rows, columns, coordinates…): `rows` lines of `columns` elements, innermost coordinate
+/// first; each of `blocks` blocks of the cluster copies its part of the rows to all of them. In shared memory columns
+/// lie in panels of 128 bytes, one behind the other, each with all rows.
+inline constexpr const char* kBulkLoadCall = "bulk_load";
+inline constexpr const char* kWgmmaFenceCall = "wgmma_fence";    // ()
+inline constexpr const char* kWgmmaCommitCall = "wgmma_commit";  // ()
+inline constexpr const char* kWgmmaWaitCall = "wgmma_wait";      // (groups that may go on)
+inline constexpr int64_t kPanelBytes = 128;
+
+/// The factors of wgmma where bulk copies put them: an address in panels, how far the next 8 lines lie, and the next
+/// panel, in bytes.
+///   wgmma(&A[64*r + c], 64, …)   →   wgmma(&A[…], lead, 1024, …)
+/// `func` is flat. E301 where a factor lies elsewhere, or is no part of a panel's lines
+Result<Func> place_factors(const Func& func);
 
 /// async_copy(&to, &from, bytes)
 inline constexpr const char* kAsyncCopyCall = "async_copy";
@@ -103,7 +149,9 @@ inline constexpr const char* kSwizzledSuffix = "_swizzled";
 /// memory, all rows at multiples of 16 bytes, get the name NAME + kAlignedSuffix.
 ///   allocate C: f32[2048] @fragment; for i in 4: for j in 4: fill(&C[512*i + 8*j], 32)
 ///   →   allocate C: f32[64] @fragment; for i in 4 unrolled: for j in 4 unrolled: fill(&C[16*i + 4*j], 0)
-/// E301 where something else than such a tile reaches a fragment
+/// An element of a tile of sums may be read and written by the thread that has it, as loops over threadIdx.x say it:
+///   D[…] = C[i, j] with i = t // 32 * 16 + h * 8 + t // 4 % 8 and j = q * 8 + t % 4 * 2 + v   →   D[…] = C[4*q + 2*h + v]
+/// E301 where something else reaches a fragment
 Result<Func> place_fragments(const Func& func);
 inline constexpr const char* kAlignedSuffix = "_aligned";
 

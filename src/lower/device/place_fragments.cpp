@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "arith/analyzer.h"
+#include "arith/int_eval.h"
 #include "ir/rewrite.h"
 #include "ir/text.h"
 #include "lower/device/passes.h"
@@ -13,19 +14,36 @@
 namespace fettle {
 namespace {
 
+// A tile, and how many threads have it together.
 struct Shape {
-  int64_t rows = 0, columns = 0;
-  int64_t elements_per_lane() const { return rows * columns / kWarpThreads; }
+  int64_t rows = 0, columns = 0, threads = 0;
+  int64_t elements_per_lane() const { return rows * columns / threads; }
   bool operator==(const Shape&) const = default;
 };
 
-Shape shape_of(const Param& param) { return {*as_int(param.buffer->shape[0]), *as_int(param.buffer->shape[1])}; }
+Shape shape_of(const Param& param, const TensorIntrinsicDef& intrinsic) {
+  return {*as_int(param.buffer->shape[0]), *as_int(param.buffer->shape[1]), intrinsic.threads};
+}
+
+// Which thread has element [row, column] of a tile of sums, and in which of its registers (PTX ISA, "Register
+// Fragments" of wgmma, "Matrix fragments for mma.m16n8k16"): each warp has 16 rows, each lane of it pairs.
+Expr thread_of(const Expr& row, const Expr& column) {
+  return floordiv(row, 16) * 32 + floormod(row, 8) * 4 + floordiv(floormod(column, 8), 2);
+}
+Expr register_of(const Expr& row, const Expr& column) {
+  return floordiv(column, 8) * 4 + floormod(floordiv(row, 8), 2) * 2 + floormod(column, 2);
+}
 
 bool is_fragment(const Buffer& buffer) { return buffer->scope == kScopeFragment; }
 
 class Placer : public RangeMutator {
  public:
-  explicit Placer(const Func& func) : RangeMutator(func) {}
+  explicit Placer(const Func& func) : RangeMutator(func) {
+    each_node<EvaluateNode>(func->body, [&](const EvaluateNode& node) { note_tiles(node); });
+    each_node<ForNode>(func->body, [&](const ForNode& loop) {
+      if (loop.thread_axis == "threadIdx.x") thread_ = loop.var;
+    });
+  }
   using Mutator::rewrite;
   std::string problem;
 
@@ -35,10 +53,11 @@ class Placer : public RangeMutator {
     if (!placed) {
       placed = edited(buffer, [&](BufferNode& b) {
         const int64_t* elements = as_int(buffer->shape[0]);
-        if (elements)
-          b.shape = {Expr(*elements / kWarpThreads)};
+        const auto tiles = tiles_.find(buffer.get());
+        if (elements && tiles != tiles_.end())
+          b.shape = {Expr(*elements / tiles->second.shape.threads)};
         else
-          problem = fmt::format("buffer {} of fragments has a size that is no constant", buffer->name);
+          problem = fmt::format("buffer {} of fragments has a size that is no constant, or no tiles", buffer->name);
       });
       kept_.push_back(buffer);
     }
@@ -49,17 +68,25 @@ class Placer : public RangeMutator {
     if (!e) return e;
     const auto* source = e.as<LoadNode>();
     const auto* pointer = e.as<AddressNode>();
-    if (source && is_fragment(source->buffer)) refuse_access(source->buffer);
+    if (source && is_fragment(source->buffer)) {
+      const Expr place = element_place(source->buffer, source->indices);
+      if (place && !source->mask) return load(rewrite(source->buffer), {place});
+      refuse_access(source->buffer);
+    }
     if (pointer && is_fragment(pointer->buffer)) refuse_access(pointer->buffer);
     return Mutator::rewrite(e);
   }
 
   Stmt rewrite(const Stmt& s) override {
     if (!s || !problem.empty()) return s;
-    if (const auto* target = s.as<StoreNode>(); target && is_fragment(target->buffer)) refuse_access(target->buffer);
+    if (const auto* target = s.as<StoreNode>(); target && is_fragment(target->buffer)) {
+      const Expr place = element_place(target->buffer, target->indices);
+      if (place && !target->mask) return store(rewrite(target->buffer), {place}, rewrite(target->value));
+      refuse_access(target->buffer);
+    }
     const CallNode* called = effect_of(s);
     const TensorIntrinsicDef* intrinsic = called ? find_tensor_intrinsic(called->name) : nullptr;
-    if (intrinsic && intrinsic->per_warp) return tile(*intrinsic, *called);
+    if (intrinsic && intrinsic->threads > 0) return tile(*intrinsic, *called);
     const Stmt result = RangeMutator::rewrite(s);
     const auto* loop = result.as<ForNode>();
     if (!loop || !moving_.contains(loop->var.get()) || loop->loop_kind != ForKind::kSerial) return result;
@@ -71,9 +98,73 @@ class Placer : public RangeMutator {
   void refuse_access(const Buffer& buffer) {
     if (problem.empty())
       problem = fmt::format(
-          "buffer {} lies in the registers of a warp (scope \"{}\"), where only whole tiles of tensor intrinsics reach "
-          "it",
+          "buffer {} lies in the registers of a warp, or a group of warps (scope \"{}\"), where whole tiles of tensor "
+          "intrinsics reach it, and each thread the elements of a tile of sums that it has",
           buffer->name, kScopeFragment);
+  }
+
+  struct Tiles {
+    Shape shape;
+    int64_t width = 0;  // of a row of the buffer
+    DType dtype;
+  };
+  void note_tiles(const EvaluateNode& node) {
+    const auto* called = node.value.as<CallNode>();
+    const TensorIntrinsicDef* intrinsic = called ? find_tensor_intrinsic(called->name) : nullptr;
+    if (!intrinsic || intrinsic->threads == 0) return;
+    const Func meaning = meaning_of(*intrinsic);
+    for (size_t p = 0; p < meaning->params.size(); ++p) {
+      const Buffer& buffer = called->args[2 * p].as<AddressNode>()->buffer;
+      const int64_t* width = as_int(called->args[2 * p + 1]);
+      if (is_fragment(buffer))
+        tiles_.emplace(buffer.get(), Tiles{shape_of(meaning->params[p], *intrinsic), width ? *width : 0, buffer->dtype});
+    }
+  }
+
+  // The register in which this thread has the element; null where it is another one's, or a factor's.
+  Expr element_place(const Buffer& buffer, const std::vector<Expr>& indices) {
+    const auto found = tiles_.find(buffer.get());
+    if (found == tiles_.end() || !thread_ || indices.size() != 1 || found->second.dtype != kF32) return nullptr;
+    const auto& [shape, width, dtype] = found->second;
+    if (width == 0 || width % shape.columns != 0) return nullptr;
+    const Expr row = floordiv(indices[0], Expr(width)), column = floormod(indices[0], Expr(width));
+    const Expr r = floormod(row, Expr(shape.rows)), c = floormod(column, Expr(shape.columns));
+    const Expr number = floordiv(row, Expr(shape.rows)) * (width / shape.columns) + floordiv(column, Expr(shape.columns));
+    const Expr thread = analyzer_.simplify(thread_of(r, c));
+    const Expr place = analyzer_.simplify(number * shape.elements_per_lane() + register_of(r, c));
+    const Expr at_first = analyzer_.simplify(substitute(place, {{thread_.get(), Expr(0)}}));
+    if (!always_equal(thread, Expr(thread_), shape.threads) || !always_equal(place, at_first, shape.threads))
+      return nullptr;
+    for (const Var& var : collect_vars(at_first)) moving_[var.get()] = true;
+    return at_first;
+  }
+
+  // By trying all threads, and all iterations of the loops that are involved.
+  bool always_equal(const Expr& a, const Expr& b, int64_t threads) {
+    if (a.get() == b.get()) return true;
+    std::vector<std::pair<Var, Interval>> ranges;
+    int64_t cases = 1;
+    for (const Expr& e : {a, b})
+      for (const Var& var : collect_vars(e)) {
+        if (std::ranges::find(ranges, var, &std::pair<Var, Interval>::first) != ranges.end()) continue;
+        const Interval range = var == thread_ ? Interval{0, threads - 1} : analyzer_.int_bounds(var);
+        if (!range.is_bounded()) return false;
+        cases = detail::saturating_mul(cases, range.max - range.min + 1);
+        ranges.emplace_back(var, range);
+      }
+    if (cases > kMostCases) return false;
+    for (int64_t n = 0; n < cases; ++n) {
+      IntEnv env;
+      int64_t rest = n, x = 0, y = 0;
+      for (const auto& [var, range] : ranges) {
+        const int64_t extent = range.max - range.min + 1;
+        env.set(var.get(), range.min + rest % extent);
+        rest /= extent;
+      }
+      if (evaluate_int(a, env, x) != IntProblem::kNone || evaluate_int(b, env, y) != IntProblem::kNone || x != y)
+        return false;
+    }
+    return true;
   }
 
   Stmt tile(const TensorIntrinsicDef& intrinsic, const CallNode& called) {
@@ -82,7 +173,7 @@ class Placer : public RangeMutator {
     bool aligned = false;  // the one tile in memory
     for (size_t p = 0; p < meaning->params.size(); ++p) {
       const auto* pointer = args[2 * p].as<AddressNode>();
-      const Shape shape = shape_of(meaning->params[p]);
+      const Shape shape = shape_of(meaning->params[p], intrinsic);
       const Expr base = rewrite_index(pointer->indices[0]), stride = args[2 * p + 1];
       const bool must = intrinsic.in_fragments >> p & 1, may = must || intrinsic.name == kMma;
       if (!is_fragment(pointer->buffer)) {
@@ -103,7 +194,7 @@ class Placer : public RangeMutator {
       args[2 * p] = address_of(rewrite(pointer->buffer), {place});
       args[2 * p + 1] = Expr(0);
     }
-    const bool by_rows = aligned && intrinsic.name != kMma;
+    const bool by_rows = aligned && intrinsic.name != kMma && intrinsic.threads == kWarpThreads;
     return evaluate(call(called.name + (by_rows ? kAlignedSuffix : ""), std::move(args), called.dtype));
   }
   Expr rewrite_index(const Expr& index) { return analyzer_.simplify(index); }
@@ -132,6 +223,9 @@ class Placer : public RangeMutator {
   }
 
   static constexpr std::string_view kMma = "mma_m16n8k16_f16";
+  static constexpr int64_t kMostCases = 1 << 18;
+  Var thread_;
+  std::map<const BufferNode*, Tiles> tiles_;
   std::map<const BufferNode*, Buffer> placed_;
   std::map<const BufferNode*, Shape> shapes_;
   std::map<const VarNode*, bool> moving_;

@@ -79,6 +79,14 @@ class ThreadUnifier {
       return with(*region.as<ForNode>(), [](ForNode& f) { f.annotations.set(kThreadRegionKey, int64_t{1}); });
     }
     if (loop && loop->annotations.find(kTensorizeKey)) return tensor_tile(*loop, bounds);
+    // What the copy engine does is no thread's work.
+    if (loop && loop->annotations.find(kBulkCopyKey) && in_ring_) return s;
+    if (loop && is_ring(*loop, target_)) {
+      in_ring_ = true;
+      const Stmt ring = with_body(*loop, rewrite(loop->body, bounds));
+      in_ring_ = false;
+      return ring;
+    }
     if (loop && !reads_memory(loop->min) && !reads_memory(loop->extent))
       return with_body(*loop, rewrite(loop->body, bounds));
     if (const auto* name = s.as<LetNode>(); name && !reads_memory(name->value))
@@ -86,19 +94,20 @@ class ThreadUnifier {
     return leaf(s, bounds);
   }
 
-  // What a warp does together has no guard along x; what it cannot do stays loops, as for any other statement.
+  // What a warp, or a group of warps, does together has no guard along x; what it cannot do stays loops, as for any
+  // other statement.
   Stmt tensor_tile(const ForNode& loop, const Bounds& bounds) {
     const auto* name = std::get_if<std::string>(loop.annotations.find(kTensorizeKey));
     const TensorIntrinsicDef* intrinsic = name ? find_tensor_intrinsic(*name) : nullptr;
-    const bool by_warp = intrinsic && intrinsic->per_warp && intrinsic->available(target_) && !bounds[0].loop &&
-                         result_.shape.extents[0] == kWarpThreads;
+    const bool by_warp = intrinsic && intrinsic->threads > 0 && intrinsic->available(target_) && !bounds[0].loop &&
+                         result_.shape.extents[0] == intrinsic->threads;
     if (!by_warp) {
       const Stmt plain = with(loop, [](ForNode& f) { f.annotations.erase(kTensorizeKey); });
-      return intrinsic && intrinsic->per_warp ? rewrite(plain, bounds) : leaf(Stmt(make_ref<ForNode>(loop)), bounds);
+      return intrinsic && intrinsic->threads > 0 ? rewrite(plain, bounds) : leaf(Stmt(make_ref<ForNode>(loop)), bounds);
     }
     each_access(loop.body, [&](const Buffer& buffer, const auto&, AccessKind) { require_shared(*buffer); });
     Bounds of_warp = bounds;
-    of_warp[0] = {&loop, kWarpThreads};
+    of_warp[0] = {&loop, intrinsic->threads};
     return leaf(with(loop, [](ForNode& f) { f.annotations.set(kWarpTileKey, int64_t{1}); }), of_warp);
   }
 
@@ -154,7 +163,8 @@ class ThreadUnifier {
           own_copies &= !bounds[d].loop;
           all.push_back(bounds[d]);
         }
-        if (own_copies) continue;
+        // Which thread has an element of a fragment, place_fragments knows.
+        if (own_copies || (d == 0 && uses.scope == kScopeFragment)) continue;
         for (const Bounds& bounds : uses.reads) all.push_back(bounds[d]);
         for (const Bound& one : all) {
           if (one.loop != all[0].loop) result_.private_apart[name][d] = true;
@@ -177,6 +187,7 @@ class ThreadUnifier {
   UnifiedThreads result_;
   std::map<std::string, Private> private_;
   std::vector<Stmt> kept_;
+  bool in_ring_ = false;
   std::optional<Diagnostic> problem_;
 };
 

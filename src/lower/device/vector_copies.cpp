@@ -19,6 +19,7 @@ class Copier : public RangeMutator {
     const auto* loop = s.as<ForNode>();
     if (!loop || !loop->annotations.find(kLanesKey)) return RangeMutator::rewrite(s);
     if (Stmt copy = in_one_access(*loop, loop->body)) return copy;
+    if (Stmt made = in_one_store(*loop, loop->body)) return made;
     return with(*loop, [](ForNode& f) { f.annotations = {}; });
   }
 
@@ -46,6 +47,34 @@ class Copier : public RangeMutator {
                            {address_of(target->buffer, {to}), address_of(source->buffer, {from}), Expr(bytes)}, kI32));
     const int n = static_cast<int>(*lanes);
     return store(target->buffer, {ramp(to, 1, n)}, load(source->buffer, {ramp(from, 1, n)}));
+  }
+
+  // What each iteration computes, stored at once: elements of 16 bits, whose stores by themselves are dear.
+  //   for v in 2 {lanes}: S[2*t + v] = f16(x[v])   →   S[ramp(2*t, 1, 2)] = [f16(x[0]), f16(x[1])]
+  Stmt in_one_store(const ForNode& loop, const Stmt& body) {
+    if (const auto* choice = body.as<IfNode>(); choice && !choice->else_body) {
+      if (uses_var(choice->condition, loop.var.get()) || reads_memory(choice->condition)) return nullptr;
+      const Stmt inside = in_one_store(loop, choice->then_body);
+      return inside ? if_then(choice->condition, inside) : Stmt();
+    }
+    const auto* target = body.as<StoreNode>();
+    const int64_t* lanes = as_int(loop.extent);
+    if (!target || target->mask || !lanes || !is_zero(loop.min) || accesses_other_lanes(*target)) return nullptr;
+    const DType type = target->buffer->dtype;
+    const int64_t bytes = *lanes * type.element_bytes();
+    if ((!(type == kF16) && !(type == kBF16)) || (bytes != 4 && bytes != 8 && bytes != kMostBytes)) return nullptr;
+    const Expr to = first_of(target->indices, loop, *lanes);
+    if (!to) return nullptr;
+    std::vector<Expr> values;
+    std::vector<int> order;
+    for (int64_t lane = 0; lane < *lanes; ++lane) {
+      values.push_back(substitute(target->value, {{loop.var.get(), Expr(lane)}}));
+      order.push_back(static_cast<int>(lane));
+    }
+    return store(target->buffer, {ramp(to, 1, static_cast<int>(*lanes))}, shuffle(std::move(values), std::move(order)));
+  }
+  static bool accesses_other_lanes(const StoreNode& target) {
+    return contains<LoadNode>(target.value, [&](const LoadNode& read) { return read.buffer == target.buffer; });
   }
 
   // Where the lanes begin, if they are neighbours that begin at a multiple of their number; else null.

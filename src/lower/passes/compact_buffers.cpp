@@ -67,13 +67,15 @@ struct Surroundings {
   bool is_inner(const VarNode* var) const { return std::find(inner.begin(), inner.end(), var) != inner.end(); }
 };
 
-std::vector<Surroundings> surroundings_of(const Use& use, size_t outer_loops, bool threads_are_inner) {
+std::vector<Surroundings> surroundings_of(const Use& use, size_t outer_loops, const BufferNode& buffer,
+                                          const SharedByThreads& shared_by_threads) {
   std::vector<Surroundings> result(use.accesses.size());
   for (size_t a = 0; a < result.size(); ++a) {
     const auto& loops = use.accesses[a].loops;
     for (size_t i = 0; i < loops.size(); ++i) {
       result[a].analyzer.bind(loops[i]->var, loops[i]->min, loops[i]->extent);
-      if (i >= outer_loops || (threads_are_inner && is_block_thread_axis(loops[i]->thread_axis)))
+      const std::string& axis = loops[i]->thread_axis;
+      if (i >= outer_loops || (shared_by_threads && is_block_thread_axis(axis) && shared_by_threads(buffer, axis)))
         result[a].inner.push_back(loops[i]->var.get());
     }
   }
@@ -209,7 +211,7 @@ size_t place_of(const BufferNode& buffer, const Use& use) {
 
 }  // namespace
 
-Func compact_buffers(const Func& func, const std::function<bool(const BufferNode&)>& shared_by_threads) {
+Func compact_buffers(const Func& func, const SharedByThreads& shared_by_threads) {
   const BlockNode& root = func.root();
   UseFinder finder(root.allocations);
   finder.visit(root.body);
@@ -225,8 +227,7 @@ Func compact_buffers(const Func& func, const std::function<bool(const BufferNode
     use.common.shrink_to(static_cast<size_t>(outlives - use.common.begin()));
     size_t outer_loops = 0;
     for (const Stmt* s : use.common) outer_loops += s->as<ForNode>() != nullptr;
-    std::vector<Surroundings> surroundings =
-        surroundings_of(use, outer_loops, shared_by_threads && shared_by_threads(*buffer));
+    std::vector<Surroundings> surroundings = surroundings_of(use, outer_loops, *buffer, shared_by_threads);
     std::vector<Expr> shape, base;
     const std::vector<int64_t> gaps = gaps_of(*buffer);
     for (size_t d = 0; d < buffer->shape.size(); ++d) {

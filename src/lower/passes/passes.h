@@ -71,9 +71,10 @@ Stmt serialized(const ForNode& loop);
 
 /// Places every allocation at the lowest statement that encloses its accesses, and shrinks it to what one iteration
 /// there touches; indices are rebased. What has strides of its own keeps its shape. Loops over the threads of a block
-/// count as inside of a buffer for which `shared_by_threads` is true. Memory of a run-time size stays outside of plain
-/// serial loops that have no part in the size: it is acquired once.
-Func compact_buffers(const Func& func, const std::function<bool(const BufferNode&)>& shared_by_threads = {});
+/// count as inside of a buffer for which `shared_by_threads` is true, for their axis. Memory of a run-time size stays
+/// outside of plain serial loops that have no part in the size: it is acquired once.
+using SharedByThreads = std::function<bool(const BufferNode& buffer, const std::string& thread_axis)>;
+Func compact_buffers(const Func& func, const SharedByThreads& shared_by_threads = {});
 
 /// Marked loops become prologue, steady state and epilogue. A buffer that lives in one iteration gets as many versions
 /// as are in use at once; a loop whose register buffers would need several runs in order.

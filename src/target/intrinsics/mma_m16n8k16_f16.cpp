@@ -18,7 +18,7 @@ consteval TensorIntrinsicDef by_warp(std::string_view name, std::string_view mea
           .meaning = meaning,
           .implementation = implementation,
           .available = has_mma,
-          .per_warp = true,
+          .threads = 32,
           .in_fragments = in_fragments};
 }
 

@@ -73,7 +73,7 @@ ScheduleRule multi_level_tiling_tensor_core(std::string intrinsic) {
           [intrinsic = std::move(intrinsic)](const TuneContext& context, const Schedule& s,
                                              const std::string& name) -> Result<std::vector<Schedule>> {
             const TensorIntrinsicDef* def = find_tensor_intrinsic(intrinsic);
-            if (!def || !def->per_warp || !def->available(*context.target) || is_tiled(s.func(), name) ||
+            if (!def || def->threads != 32 || !def->available(*context.target) || is_tiled(s.func(), name) ||
                 !has_data_reuse(s.func(), *find_block(s.func()->body, name)))
               return std::vector{s};
             auto made = tiled(s, name, *def);

@@ -1,0 +1,32 @@
+#pragma once
+// Copies of rectangles that the copy engine does, as loops.
+
+#include <vector>
+
+#include "base/result.h"
+#include "ir/func.h"
+#include "lower/device/device.h"
+#include "target/target.h"
+
+namespace fettle {
+
+/// to[i, j] = from[…, b + i, …, c + j] over rows x columns; where a select guards it by the bounds of `from`, zero
+/// outside.
+struct BulkCopy {
+  Buffer to;
+  TensorMap map;
+  std::vector<Expr> coordinates;  // of the first element, innermost first
+  int64_t rows = 0, columns = 0;
+  int64_t blocks = 1;  // of the cluster, which all need the same: each copies rows / blocks rows to all
+
+  int64_t bytes() const { return rows * columns * to->dtype.element_bytes(); }
+};
+
+bool has_bulk_copies(const Target& target);
+
+/// `nest`: the copy's loops; `params`: the kernel's. `block` and `cluster`: the number of the block (null: there is
+/// one), and how many neighbours make a cluster. E301 where the copy engine cannot do it, saying why
+Result<BulkCopy> bulk_copy_of(const ForNode& nest, const std::vector<Param>& params, const Var& block,
+                              int64_t cluster);
+
+}  // namespace fettle
