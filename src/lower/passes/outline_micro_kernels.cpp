@@ -89,7 +89,13 @@ class MicroKernelBuilder : public Mutator {
       return store(buffer, {index}, value, rewrite(target->mask));
     }
     if (const auto* loop = s.as<ForNode>()) {
-      if (loop->loop_kind == ForKind::kSerial) {
+      if (loop->annotations.find(kTensorizeKey) && !in_tensor_tile_) {
+        in_tensor_tile_ = true;  // its extents say which intrinsic it is
+        Stmt tile = rewrite(s);
+        in_tensor_tile_ = false;
+        return tile;
+      }
+      if (loop->loop_kind == ForKind::kSerial && !in_tensor_tile_) {
         // Trip counts are arguments; the first index moves into the base pointers.
         Expr extent = is_outer(loop->extent) ? trip_count(loop->extent) : rewrite(loop->extent);
         if (!is_zero(loop->min)) {
@@ -239,6 +245,7 @@ class MicroKernelBuilder : public Mutator {
 
   Analyzer& outside_;  // knows the loops around
   bool near_ = false;  // in a prefetch without a locality
+  bool in_tensor_tile_ = false;
   std::unordered_set<const VarNode*> at_least_one_;
   std::unordered_map<const VarNode*, ForKind> inner_;
   std::unordered_map<const BufferNode*, bool> local_, written_;
