@@ -28,7 +28,7 @@ struct Grid {
 struct MatrixTiling : TensorTiling {
   Grid grid = {};
   bool rows_outside = false;    // row tiles outside of column panels
-  int64_t rows_at_once = 0;     // tiles of rows whose part of A stays in L2; 0: all
+  int64_t rows_at_once = 1;     // tiles of rows whose part of A stays in L2
   std::string suffix = {};      // of the intrinsic: which factors pass the first-level cache by
   std::optional<BlockRef> out;  // copies a tile from L1 to the output
 
@@ -38,6 +38,7 @@ struct MatrixTiling : TensorTiling {
     for (size_t i : reduce) n *= extent(i);
     return n;
   }
+  double room_in_l1() const { return preferences::kOfFirstLevelForTiles * static_cast<double>(cache_bytes(target, 0)); }
   std::vector<Grid> grids() const;
   Result<> decide();
   Result<> pad_to_grid();
@@ -45,10 +46,18 @@ struct MatrixTiling : TensorTiling {
   Result<> stage_output();
   Result<> tile_loops();
   Result<> store_tiles(BlockRef back, size_t first);
+  Result<> delay_output(const Loops& outer);
   Result<> tensorize_inner(BlockRef tiled, size_t from_end, const std::string& intrinsic);
 };
 
 constexpr int64_t kMostSums = 4;
+
+std::vector<int64_t> divisors(int64_t n) {
+  std::vector<int64_t> all;
+  for (int64_t d = 1; d <= n; ++d)
+    if (n % d == 0) all.push_back(d);
+  return all;
+}
 
 // The cheapest first: products at the unit's pace or the factors' at that of loads, whole tiles, and what begins and
 // ends each of them.
@@ -61,7 +70,12 @@ std::vector<Grid> MatrixTiling::grids() const {
                     column_tiles = (extent(product.vector) + product.lanes - 1) / product.lanes;
       const int64_t n = (row_tiles + down - 1) / down * ((column_tiles + across - 1) / across);
       const auto sums = static_cast<double>(down * across), loads = static_cast<double>(down + across);
-      const double step = std::max(preferences::kTileProductCycles * sums, preferences::kTileLoadCycles * loads);
+      // Panels stay in L1 where they have room.
+      const double panel = static_cast<double>(across) * steps * kTileBytes;
+      const double far = static_cast<double>(down) + (panel > room_in_l1() ? static_cast<double>(across) : 0);
+      const double step = std::max({preferences::kTileProductLatency, preferences::kTileProductCycles * sums,
+                                    preferences::kTileLoadCycles * loads, preferences::kFarTileLoadCycles * far}) +
+                          loads;
       all.push_back({down, across, static_cast<double>(n) * (steps * step + preferences::kTileEndCycles * sums)});
     }
   std::ranges::stable_sort(all, [](const Grid& x, const Grid& y) { return x.cost < y.cost; });
@@ -87,12 +101,20 @@ Result<> MatrixTiling::decide() {
              decider.pick(s, {"rows_outside", {0, 1}, row_tiles > 1 ? size_t{0} : size_t{1}}));
   rows_outside = outside_first != 0;
   const int64_t stays = rows_outside ? rows : panel;
-  const auto room =
-      static_cast<int64_t>(preferences::kOfFirstLevelForTiles * static_cast<double>(cache_bytes(target, 0)));
-  const size_t preferred = stays > room ? 3 : rows_outside ? 2 : 1;
+  const size_t preferred = static_cast<double>(stays) > room_in_l1() ? 3 : rows_outside ? 2 : 1;
   const std::vector<std::string> streams = {"none", "a", "b", "ab"};
   FETTLE_TRY(const size_t streamed, decider.pick_place(s, {"stream", streams, preferred}));
   suffix = streamed == 0 ? "" : "_stream_" + streams[streamed];
+
+  // So many rows go through all panels that their part of A stays in L2.
+  const std::vector<int64_t> counts = divisors(row_tiles);
+  const int64_t l2 = cache_bytes(target, 1);
+  size_t all_rows = counts.size() - 1;
+  if (!rows_outside && 2 * rows * row_tiles > l2)
+    while (all_rows > 0 &&
+           static_cast<double>(rows * counts[all_rows]) > preferences::kOfSecondLevelForTiles * static_cast<double>(l2))
+      --all_rows;
+  FETTLE_TRY(rows_at_once, decider.pick(s, {"rows_at_once", counts, all_rows}));
   return {};
 }
 
@@ -141,9 +163,8 @@ Result<> MatrixTiling::pack_rows() {
   for (const Expr& e : {floordiv(i, Expr(product.rows)), floordiv(k, Expr(product.steps)),
                         floormod(i, Expr(product.rows)), floormod(k, Expr(product.steps))})
     map.outputs.push_back(e);
-  FETTLE_TRY_VOID(
-      transform_layout(s, {.block = block, .buffer_index = read, .buffer_index_type = "read", .index_map = map}));
-  return look();
+  // Indices are no plain iterators from here on: what the block is stays as it was looked at.
+  return transform_layout(s, {.block = block, .buffer_index = read, .buffer_index_type = "read", .index_map = map});
 }
 
 // Where the sums are written as they are, tiles go to the output at once. Else through a buffer that stays in L1.
@@ -178,11 +199,21 @@ Result<> MatrixTiling::store_tiles(BlockRef back, size_t first) {
   return unroll(s, {.loop = across[0]});
 }
 
+// While the unit works on one tile, what came of the one before goes to the output: by then it has arrived in L1.
+Result<> MatrixTiling::delay_output(const Loops& outer) {
+  FETTLE_TRY(const int64_t tiles, loop_extent(s, outer.back()));
+  FETTLE_TRY(const int64_t delayed, decider.pick(s, {"delay", {0, 1}, tiles > 1 ? size_t{1} : size_t{0}}));
+  if (delayed == 0 || tiles <= 1 || outer.size() < 2) return {};
+  return software_pipeline(s, {.loop = outer.back(), .stages = {0, 0, 0, 1}, .order = {0, 1, 2, 3}});
+}
+
 Result<> MatrixTiling::tile_loops() {
   const std::string sums = structure.store.buffer->dtype.to_string();
   FETTLE_TRY(const BlockRef back, cache_write(s, {.block = block, .write_index = 0, .scope = kScopeTile}));
   FETTLE_TRY(const Loops loops, get_loops(s, {.block = block}));
-  FETTLE_TRY(const Loops rows, split(s, {.loop = loops[*row], .factors = {kInfer, grid.down, product.rows}}));
+  FETTLE_TRY(const Loops tiles, split(s, {.loop = loops[*row], .factors = {kInfer, grid.down, product.rows}}));
+  FETTLE_TRY(const Loops blocks, split(s, {.loop = tiles[0], .factors = {kInfer, rows_at_once}}));
+  const Loops rows = {blocks[1], tiles[1], tiles[2]};
   FETTLE_TRY(const Loops columns,
              split(s, {.loop = loops[product.vector], .factors = {kInfer, grid.across, product.lanes}}));
   FETTLE_TRY(const Loops deep, split(s, {.loop = loops[product.depth], .factors = {kInfer, product.steps}}));
@@ -192,7 +223,9 @@ Result<> MatrixTiling::tile_loops() {
   for (size_t i : outside) nest.outside.push_back(loops[i]);
   for (size_t i : reduce) steps.push_back(loops[i]);
   steps.push_back(deep[0]);
-  const Loops outer = nest.around();
+  FETTLE_TRY(const int64_t n_blocks, loop_extent(s, blocks[0]));
+  const Loops outer = n_blocks > 1 ? concatenated({nest.batch, nest.outside, {blocks[0]}, nest.panels, nest.rows})
+                                   : concatenated({{blocks[0]}, nest.around()});
   FETTLE_TRY_VOID(
       reorder(s, {.loops = concatenated({outer, steps, {rows[1], columns[1], rows[2], columns[2], deep[1]}})}));
   FETTLE_TRY_VOID(unroll(s, {.loop = rows[1]}));
@@ -215,12 +248,19 @@ Result<> MatrixTiling::tile_loops() {
   made.push_back(name);
   FETTLE_TRY_VOID(tensorize_inner(block, 3, std::string(product.intrinsic->name) + suffix));
 
+  if (out) FETTLE_TRY_VOID(delay_output(outer));
+
   const double cycles = grid.cost;
   FETTLE_TRY(const bool dealt_out, worth_threads(s, decider, threads, cycles / describe_costs(target).hz * 1e9));
   if (!dealt_out) return {};
   // A thread sets its unit up for each iteration: these are whole panels where there are enough.
-  FETTLE_TRY(const int64_t first, loop_extent(s, outer.front()));
-  return parallelize(s, first >= threads ? Loops{outer.front()} : outer, {.threads = threads});
+  Loops shared;
+  for (const LoopRef loop : outer) {
+    FETTLE_TRY(const int64_t n, loop_extent(s, loop));
+    shared.push_back(loop);
+    if (n >= threads) break;
+  }
+  return parallelize(s, shared, {.threads = threads});
 }
 
 }  // namespace
