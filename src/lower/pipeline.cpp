@@ -63,9 +63,9 @@ Result<> outline(LoweredKernel& lowered, const LoweringContext&) {
   return {};
 }
 
-Result<> place(LoweredKernel& lowered, const LoweringContext&) {
+Result<> place(LoweredKernel& lowered, const LoweringContext& context) {
   for (IrModule* module : {&lowered.kernel, &lowered.prologue}) {
-    FETTLE_TRY(*module, place_tiles(*module));
+    FETTLE_TRY(*module, place_tiles(*module, context.target));
   }
   return {};
 }

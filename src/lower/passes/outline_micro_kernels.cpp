@@ -89,17 +89,15 @@ class MicroKernelBuilder : public Mutator {
       return store(buffer, {index}, value, rewrite(target->mask));
     }
     if (const auto* loop = s.as<ForNode>()) {
-      if (!in_tile_ && loop->annotations.find(kTensorizeKey)) {
-        in_tile_ = true;
+      if (loop->annotations.find(kTensorizeKey) && !in_tensor_tile_) {
+        in_tensor_tile_ = true;  // its extents say which intrinsic it is
         Stmt tile = rewrite(s);
-        in_tile_ = false;
+        in_tensor_tile_ = false;
         return tile;
       }
-      if (loop->loop_kind == ForKind::kSerial) {
-        // Trip counts are arguments, but for those of a tensor intrinsic's tile; the first index moves into the base
-        // pointers.
-        const bool kept = in_tile_ && as_int(loop->extent);
-        Expr extent = is_outer(loop->extent) && !kept ? trip_count(loop->extent) : rewrite(loop->extent);
+      if (loop->loop_kind == ForKind::kSerial && !in_tensor_tile_) {
+        // Trip counts are arguments; the first index moves into the base pointers.
+        Expr extent = is_outer(loop->extent) ? trip_count(loop->extent) : rewrite(loop->extent);
         if (!is_zero(loop->min)) {
           Var fresh = make_var(loop->var->name);
           inner_[fresh.get()] = ForKind::kSerial;
@@ -245,9 +243,9 @@ class MicroKernelBuilder : public Mutator {
     return groups_.back();
   }
 
-  Analyzer& outside_;     // knows the loops around
-  bool near_ = false;     // in a prefetch without a locality
-  bool in_tile_ = false;  // of a tensor intrinsic
+  Analyzer& outside_;  // knows the loops around
+  bool near_ = false;  // in a prefetch without a locality
+  bool in_tensor_tile_ = false;
   std::unordered_set<const VarNode*> at_least_one_;
   std::unordered_map<const VarNode*, ForKind> inner_;
   std::unordered_map<const BufferNode*, bool> local_, written_;

@@ -169,8 +169,8 @@ Stmt substitute_tensor_intrinsics(const Stmt& body, const Target& target);
 ///   →   for k: tileload(4, &A[k*32], n*2); tileload(5, &B[k*512], 64); dp(0, 4, 5); tileload(6, …); dp(1, 4, 6); …
 /// Functions and parallel loops of the entry that use the unit themselves are annotated (kHoldsTilesKey): whoever emits
 /// code sets the unit up there. E301 where such a buffer is no array of tiles that constants tell apart, is reached by
-/// anything else, or there are more tiles than registers.
-Result<IrModule> place_tiles(const IrModule& module);
+/// anything else, or there are more tiles than registers. Where the target has no such unit, that scope is memory.
+Result<IrModule> place_tiles(const IrModule& module, const Target& target);
 
 /// Transposes tiles in registers. The lanes of such a tile walk through memory in strides, while the unrolled loop
 /// around them walks through it contiguously. The tile is read row by row, 4, 8 or 16 lanes of 16 bytes or more.

@@ -270,7 +270,8 @@ bool uses_tiles(const Stmt& s, const std::set<std::string>& users) {
 
 }  // namespace
 
-Result<IrModule> place_tiles(const IrModule& module) {
+Result<IrModule> place_tiles(const IrModule& module, const Target& target) {
+  if (!target.find_scope(kScopeTile)) return module;
   IrModule placed = module;
   std::set<std::string> users;
   for (auto& [name, func] : placed.funcs) {

@@ -12,6 +12,11 @@ namespace {
 
 using testing::error_text;
 
+const Target& amx() {
+  static const Target target = parse_target("x86-64-amx").value();
+  return target;
+}
+
 IrModule module_of(const std::string& text) {
   IrModule module;
   const auto func = parse_func(text);
@@ -22,7 +27,7 @@ IrModule module_of(const std::string& text) {
 }
 
 std::string placed(const std::string& text) {
-  const auto result = place_tiles(module_of(text));
+  const auto result = place_tiles(module_of(text), amx());
   EXPECT_TRUE(result) << error_text(result.error());
   return result ? to_text(*result) : "";
 }
@@ -90,10 +95,10 @@ TEST(PlaceTiles, WhatIsStoredIsLoadedAnew) {
 TEST(PlaceTiles, AnnotatesWhoUsesThem) {
   const std::string call = "`llvm.x86.tdpbssd`.i32(&C[0], 16, &A[0], 64, &B[0], 64, 0)\n";
   const std::string head = "lowered func f(A: i8[1024], B: i8[1024], C: i32[256] output):\n";
-  const auto serial = place_tiles(module_of(head + "  for i in 2:\n    " + call));
+  const auto serial = place_tiles(module_of(head + "  for i in 2:\n    " + call), amx());
   ASSERT_TRUE(serial);
   EXPECT_EQ(serial->funcs.at("f")->annotations.get_int(kHoldsTilesKey, 0), 1);
-  const auto parallel = place_tiles(module_of(head + "  for i in 2 parallel:\n    " + call));
+  const auto parallel = place_tiles(module_of(head + "  for i in 2 parallel:\n    " + call), amx());
   ASSERT_TRUE(parallel);
   EXPECT_EQ(parallel->funcs.at("f")->annotations.get_int(kHoldsTilesKey, 0), 0);
   EXPECT_EQ(parallel->funcs.at("f")->body.as<ForNode>()->annotations.get_int(kHoldsTilesKey, 0), 1);
@@ -101,7 +106,7 @@ TEST(PlaceTiles, AnnotatesWhoUsesThem) {
 
 TEST(PlaceTiles, RefusesWhatRegistersCannotBe) {
   const auto refused = [](const std::string& body) {
-    const auto result = place_tiles(module_of(kHead + body));
+    const auto result = place_tiles(module_of(kHead + body), amx());
     EXPECT_FALSE(result) << body;
     return result ? std::string() : result.error().code == ErrorCode::E301 ? result.error().message : "another code";
   };

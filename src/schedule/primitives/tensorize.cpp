@@ -1,6 +1,7 @@
 #include "schedule/primitives/tensorize.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 
 #include "ir/annotations.h"
@@ -53,6 +54,10 @@ class TileAccesses {
     return false;
   }
   bool moves_inside(const Expr& index) { return !inner_part(index).terms.empty(); }
+  // number * group + rest, of which these are quotient and remainder.
+  Expr joined(const Expr& number, const Expr& rest, int64_t group) {
+    return footprint_.analyzer().simplify(substitute(number * Expr(group) + rest, bindings_));
+  }
 
  private:
   struct Inside {
@@ -95,7 +100,8 @@ Result<Applied> apply_tensorize(const Schedule& s, const TensorizeArgs& args) {
   if (s.target() && !intrinsic->available(*s.target())) return refuse("the target does not have it");
   const TileNest tile = tile_nest(unit->body);
   if (!tile.block || tile.loops.empty()) return refuse("the block is no tile that blockize made");
-  const TileNest meaning = tile_nest(meaning_of(*intrinsic).root().body);
+  const Func meaning_func = meaning_of(*intrinsic);
+  const TileNest meaning = tile_nest(meaning_func.root().body);
   if (tile.block->init) return refuse("the tile has an init, decompose the reduction first");
   if (tile.block->predicate) return refuse("a guard cuts the tile, pad its extents first");
   if (!tile.store) return refuse("the tile is no single store");
@@ -110,6 +116,19 @@ Result<Applied> apply_tensorize(const Schedule& s, const TensorizeArgs& args) {
     for (const auto& [known, buffer] : found.buffers)
       if ((known == pb.get()) != (buffer == db.get())) return false;
     found.buffers[pb.get()] = db.get();
+    // Rows in groups: [k / group][n][k % group] stands for [k, n].
+    const int64_t group =
+        intrinsic->row_group > 1 && pb == meaning_func->params[1].buffer ? intrinsic->row_group : 1;
+    if (group > 1 && d.size() > p.size()) {
+      const size_t at = d.size() - 3;
+      const std::vector<Expr> rows = {accesses.joined(d[at], d[at + 2], group), d[at + 1]};
+      for (size_t k = 0; k < at; ++k)
+        if (accesses.moves_inside(d[k])) return false;
+      return std::ranges::all_of(std::array{size_t{0}, size_t{1}}, [&](size_t k) {
+        const IterVar& iter = *pattern.at(p[k].as<VarNode>());
+        return accesses.stands_for(found, iter.var.get(), iter.kind, *as_int(iter.extent), rows[k]);
+      });
+    }
     const size_t lead = d.size() - p.size();
     for (size_t k = 0; k < lead; ++k)
       if (accesses.moves_inside(d[k])) return false;

@@ -38,6 +38,7 @@ struct MatrixTiling : TensorTiling {
     for (size_t i : reduce) n *= extent(i);
     return n;
   }
+  double room_in_l1() const { return preferences::kOfFirstLevelForTiles * static_cast<double>(cache_bytes(target, 0)); }
   std::vector<Grid> grids() const;
   Result<> decide();
   Result<> pad_to_grid();
@@ -61,7 +62,12 @@ std::vector<Grid> MatrixTiling::grids() const {
                     column_tiles = (extent(product.vector) + product.lanes - 1) / product.lanes;
       const int64_t n = (row_tiles + down - 1) / down * ((column_tiles + across - 1) / across);
       const auto sums = static_cast<double>(down * across), loads = static_cast<double>(down + across);
-      const double step = std::max(preferences::kTileProductCycles * sums, preferences::kTileLoadCycles * loads);
+      // Panels stay in L1 where they have room.
+      const double panel = static_cast<double>(across) * steps * kTileBytes;
+      const double far = static_cast<double>(down) + (panel > room_in_l1() ? static_cast<double>(across) : 0);
+      const double step = std::max({preferences::kTileProductCycles * sums, preferences::kTileLoadCycles * loads,
+                                    preferences::kFarTileLoadCycles * far}) +
+                          loads;
       all.push_back({down, across, static_cast<double>(n) * (steps * step + preferences::kTileEndCycles * sums)});
     }
   std::ranges::stable_sort(all, [](const Grid& x, const Grid& y) { return x.cost < y.cost; });
@@ -87,9 +93,7 @@ Result<> MatrixTiling::decide() {
              decider.pick(s, {"rows_outside", {0, 1}, row_tiles > 1 ? size_t{0} : size_t{1}}));
   rows_outside = outside_first != 0;
   const int64_t stays = rows_outside ? rows : panel;
-  const auto room =
-      static_cast<int64_t>(preferences::kOfFirstLevelForTiles * static_cast<double>(cache_bytes(target, 0)));
-  const size_t preferred = stays > room ? 3 : rows_outside ? 2 : 1;
+  const size_t preferred = static_cast<double>(stays) > room_in_l1() ? 3 : rows_outside ? 2 : 1;
   const std::vector<std::string> streams = {"none", "a", "b", "ab"};
   FETTLE_TRY(const size_t streamed, decider.pick_place(s, {"stream", streams, preferred}));
   suffix = streamed == 0 ? "" : "_stream_" + streams[streamed];

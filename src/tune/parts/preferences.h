@@ -96,9 +96,9 @@ inline constexpr int64_t kMostOpenRows = 14;
 
 // --- tiles of matrices (tune/parts/matrix_tile.cpp; bench-core: bf16, int8)
 
-/// Cycles of a product of tiles, of a load of a tile from the first-level cache, and for each tile of sums where a grid
-/// of them begins and ends: clearing, storing, and what the sums become.
-inline constexpr double kTileProductCycles = 16, kTileLoadCycles = 8.5, kTileEndCycles = 50;
+/// Cycles of a product of tiles, of a load of a tile from the first-level cache and from the second, and for each tile of
+/// sums where a grid of them begins and ends: clearing, storing, and what the sums become.
+inline constexpr double kTileProductCycles = 16, kTileLoadCycles = 8.5, kFarTileLoadCycles = 20, kTileEndCycles = 50;
 /// Of the first-level cache, what a factor may take that stays there while the other is streamed.
 inline constexpr double kOfFirstLevelForTiles = 0.85;
 /// Rows a multiple of so many bytes apart share cache sets. Columns from which on packed rows are read often enough.

@@ -1,8 +1,10 @@
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "analysis/verify.h"
@@ -113,7 +115,7 @@ std::shared_ptr<const Target> vnni() { return with_features("x86-64-avx512", ",+
 
 bool has_all(const Target& target) {
   const Target host = detect_host(1);
-  for (const char* feature : {"avx2", "avx512vnni", "avx512bf16"})
+  for (const char* feature : {"avx2", "avx512vnni", "avx512bf16", "amx-tile"})
     if (target.has_feature(feature) && !host.has_feature(feature)) return false;
   return target.arch == host.arch && host.vector_bits >= target.vector_bits;
 }
@@ -158,7 +160,7 @@ void expect_tensorized(const Func& func, const std::shared_ptr<const Target>& ta
   const auto s = default_schedule(func, target, 1);
   ASSERT_TRUE(s) << testing::error_text(s.error());
   const std::string text = to_text(s->func());
-  EXPECT_NE(text.find("tensorize = \"" + intrinsic + "\""), std::string::npos) << text;
+  EXPECT_NE(text.find("tensorize = \"" + intrinsic), std::string::npos) << text;
   const auto verified = verify(s->func(), *target);
   ASSERT_TRUE(verified) << testing::error_text(verified.error());
   const auto lowered = lower(s->func(), *target);
@@ -279,6 +281,68 @@ TEST(MultiLevelTilingWithIntrin, PointsOfTheSpaceComputeTheSame) {
     EXPECT_TRUE(testing::same_result(func, s->func())) << seed;
     if (has_all(*target)) {
       EXPECT_EQ(result_of(s->func(), *target, false), result_of(func, *target, true)) << seed;
+    }
+  }
+}
+
+// The tile unit: sums of whole grids of tiles stay in its registers.
+TEST(MultiLevelTilingWithIntrin, MatricesByTheTileUnit) {
+  const auto amx = with_features("x86-64-amx", "");
+  for (const Types& types : {kBytes, kSignedBytes, kBrain, Types{kI8, kU8, kI32}, Types{kU8, kU8, kI32}}) {
+    const std::string name = types.b == kBF16 ? "amx_bf16"
+                             : types.a == kU8 ? (types.b == kU8 ? "amx_u8u8" : "amx_u8s8")
+                             : types.b == kU8 ? "amx_s8u8"
+                                              : "amx_s8s8";
+    SCOPED_TRACE(name);
+    expect_tensorized(matmul({.m = 32, .n = 64, .k = 128, .types = types}), amx, name + "_stream_b");
+    expect_tensorized(matmul({.m = 64, .n = 32, .k = 128, .types = types, .relu = true}), amx, name + "_stream_a");
+  }
+  // Sums and results pass through the first-level cache where something is done with them.
+  const auto s = default_schedule(matmul({.m = 64, .n = 64, .k = 64, .relu = true}), amx, 1);
+  ASSERT_OK(s);
+  const std::string code = to_text(lower(s->func(), *amx).value().kernel);
+  EXPECT_NE(code.find("llvm.x86.tdpbusd"), std::string::npos) << code;
+  EXPECT_NE(code.find("llvm.x86.tileloaddt164"), std::string::npos) << code;
+}
+
+TEST(MultiLevelTilingWithIntrin, TilesOfEveryShape) {
+  const auto amx = with_features("x86-64-amx", "");
+  for (const Types& types : {kBytes, kBrain})
+    for (const auto& [m, n, k] : {std::array<int64_t, 3>{17, 33, 70},
+                                  {12, 19, 65},
+                                  {48, 16, 64},
+                                  {16, 48, 96},
+                                  {80, 80, 33},
+                                  {33, 100, 130},
+                                  {100, 9, 100}}) {
+      SCOPED_TRACE(fmt::format("{}x{}x{}", m, n, k));
+      for (const bool relu : {false, true})
+        for (const bool constant : {false, true})
+          expect_tensorized(matmul({.m = m, .n = n, .k = k, .types = types, .constant = constant, .relu = relu}), amx,
+                            types.b == kBF16 ? "amx_bf16" : "amx_u8s8", m * n * k < 40000);
+    }
+  for (const bool transpose_a : {false, true})
+    for (const bool transpose_b : {false, true})
+      expect_tensorized(
+          matmul({.m = 40, .n = 30, .k = 50, .transpose_a = transpose_a, .transpose_b = transpose_b, .batch = 2}), amx,
+          "amx_u8s8", false);
+}
+
+TEST(MultiLevelTilingWithIntrin, LargeOnesByTheTileUnit) {
+  const auto amx = with_features("x86-64-amx", "");
+  expect_tensorized(matmul({.m = 197, .n = 300, .k = 770}), amx, "amx_u8s8", false);
+  expect_tensorized(matmul({.m = 130, .n = 500, .k = 1258, .types = kBrain, .relu = true}), amx, "amx_bf16", false);
+}
+
+TEST(MultiLevelTilingWithIntrin, PointsOfTheTileUnitsSpaceComputeTheSame) {
+  const auto amx = with_features("x86-64-amx", "");
+  const Func func = matmul({.m = 90, .n = 70, .k = 150, .types = kBrain, .relu = true});
+  for (uint64_t seed = 0; seed < 16; ++seed) {
+    const auto s = rule_space().generate(func, amx, 1, seed, nullptr);
+    ASSERT_TRUE(s) << testing::error_text(s.error());
+    EXPECT_OK(verify(s->func(), *amx)) << seed;
+    if (has_all(*amx)) {
+      EXPECT_EQ(result_of(s->func(), *amx, false), result_of(func, *amx, true)) << seed;
     }
   }
 }
