@@ -403,8 +403,8 @@ Result<Finished> split_product_tiles(Schedule& s, const Target& target, Decider&
                                      int threads) {
   SplitTiling tiling{.s = s, .target = target, .decider = decider, .parts = parts, .threads = threads};
   FETTLE_TRY_VOID(tiling.look());
-  FETTLE_TRY_VOID(tiling.outputs());
   FETTLE_TRY_VOID(tiling.lay_out());
+  FETTLE_TRY_VOID(tiling.outputs());
   FETTLE_TRY_VOID(tiling.split_data());
   return std::move(tiling.made);
 }
