@@ -11,7 +11,7 @@
 //        for l, i:          C_peak_lanes[l] max= C_peaks[i, l]                 and C_peak[0] of these
 //        for k, j:          C_weights_peak[0] max= bits(B[k, j])
 //        for i0, j, i1:     C_least[i0, j] max= -bits(C_total[i0*R + i1, j])   modulo 2^32: 0 remains 0
-//        for i0, j0, j1:    C_doubt[i0, j0] max= max(C_least[i0, j0*S + j1], a peak is large ? 2^32 - 1 : 0)
+//        for i0, j0, j1:    C_doubt[i0, j0] max= max(C_least[i0, j0*S + j1], a peak out of range ? 2^32 - 1 : 0)
 //        for i, j, k:       C_written[i, j] += select(C_doubt[i // R, j // S] > limit, A[i, k], 0) * B[k, j]
 //        for i, j:          C[i, j] = select(C_doubt[i // R, j // S] > limit, C_written[i, j], C_total[i, j])
 // (Other dimensions of the operands come before these, whatever their orders are.)
@@ -20,9 +20,10 @@
 // and columns of a tile, which is computed as it was written where a result is in doubt. Where one sum has all steps,
 // there is no C_total.
 // The six terms are x0y2, x0y1, x1y1, x1y0, x0y0, x2y0, the three x0y1, x0y0, x1y0: neighbours share a part.
-// In doubt are all tiles where an element of an operand is 2^38 or more, infinite or NaN, and a tile of which an element
-// is less than 2^-64 without being zero. So nothing overflows. Parts of small numbers may be denormal, which matrix
-// units take for zero: each is less than 2^-126 off, and times 2^38 that is nothing beside 2^-64.
+// In doubt are all tiles where an element of an operand is 2^38 or more, infinite or NaN, or where all are less than
+// 2^-64; and a tile of which a result is less than 2^-64 without being zero. So nothing overflows. Parts of small numbers
+// may be denormal, which matrix units take for zero: each is less than 2^-126 off, and times 2^38 that is nothing beside
+// 2^-64. (What is lost are sums of denormal numbers alone in rows beside others, which are zero.)
 // Pattern: a sum in a plain nest of the product of two loads, f32, of constant extents. One operand (A) depends on an
 // output dimension that the other (B) does not depend on, and B has an index for the output's last dimension. Any
 // orientation, batches, convolutions in any layout.
@@ -48,7 +49,7 @@ namespace {
 
 // Beyond so many steps a chain of sums in single precision rounds more than what it replaces.
 constexpr int64_t kMostSummed = 512;
-// The bits of |x| below which a result is small, and from which on an operand is large: 2^-64, 2^38.
+// The bits of |x| below which numbers are small, and from which on they are large: 2^-64, 2^38.
 constexpr int64_t kSmall = int64_t{127 - 64} << 23, kLarge = int64_t{127 + 38} << 23;
 constexpr int64_t kLimit = (int64_t{1} << 32) - kSmall, kAlways = (int64_t{1} << 32) - 1;
 constexpr int64_t kPeakLanes = 16;  // largest numbers are looked for in so many places at once
@@ -388,9 +389,13 @@ class Splitter {
                                  [&](const std::vector<Expr>& at) { return int_imm(0, kU32) - bits(load(total, at)); });
     iters = outputs();
     iters[row].extent = least->shape[row];
-    const Expr large = le(int_imm(kLarge, kU32), max(load(data_peak, {0}), load(weights_peak, {0})));
+    const auto out_of_range = [](const Expr& peak) {
+      return logical_or(le(int_imm(kLarge, kU32), peak),
+                        logical_and(ne(peak, int_imm(0, kU32)), lt(peak, int_imm(kSmall, kU32))));
+    };
+    const Expr always = logical_or(out_of_range(load(data_peak, {0})), out_of_range(load(weights_peak, {0})));
     return largest("_doubt", iters, column, n_.columns, [&](const std::vector<Expr>& at) {
-      return max(load(least, at), select(large, int_imm(kAlways, kU32), int_imm(0, kU32)));
+      return max(load(least, at), select(always, int_imm(kAlways, kU32), int_imm(0, kU32)));
     });
   }
   Expr is_doubtful(const Buffer& doubt, const Iters& outputs) const {

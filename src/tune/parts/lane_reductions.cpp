@@ -5,6 +5,7 @@
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
+#include "schedule/reformulation.h"
 #include "tune/parts/loops.h"
 #include "tune/parts/preferences.h"
 #include "tune/parts/structure.h"
@@ -106,7 +107,8 @@ Result<> lane_reductions(Schedule& s, const Target& target, Decider& decider) {
   std::vector<std::string> reductions, divisions;
   const Func func = s.func();
   for (const BlockNode* block : blocks_of(func.root())) {
-    if (block->init) reductions.push_back(block->name);
+    const std::string_view role = role_of(*block);  // what has one of these two is scheduled with the product
+    if (block->init && role != kDataRole && role != kOutputsRole) reductions.push_back(block->name);
     if (shares_divisor(func, *block)) divisions.push_back(block->name);
   }
   for (const std::string& name : reductions) FETTLE_TRY_VOID(split_into_lanes(s, target, decider, name));

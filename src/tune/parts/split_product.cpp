@@ -113,7 +113,8 @@ Result<> SplitTiling::look() {
   return {};
 }
 
-// (p, …, i, …, k) → (…, i // R, k // 32, p, i % R, k % 32); of windows: (…, k // 32, p, x, k % 32)
+// (p, …, i, k) → (…, k // L, i // R, k % L // 32, p, i % R, k % 32), what one sum reads side by side; of windows:
+// (…, k // 32, p, x, k % 32)
 IndexMap SplitTiling::data_map() const {
   IndexMap map;
   Expr of_row, of_depth;
@@ -128,7 +129,11 @@ IndexMap SplitTiling::data_map() const {
     else
       map.outputs.push_back(var);
   }
-  if (panels) map.outputs.push_back(floordiv(of_row, rows));
+  if (panels) {
+    map.outputs.push_back(floordiv(of_depth, extents[depth()]));
+    map.outputs.push_back(floordiv(of_row, rows));
+    of_depth = floormod(of_depth, extents[depth()]);
+  }
   map.outputs.push_back(floordiv(of_depth, kSteps));
   map.outputs.push_back(map.inputs[0]);
   map.outputs.push_back(panels ? floormod(of_row, rows) : of_row);
@@ -136,7 +141,7 @@ IndexMap SplitTiling::data_map() const {
   return map;
 }
 
-// (q, …, k, …, j) → (batch…, j // S, taps…, k // 32, q, j % S // 16, k % 32 // 2, j % 16, k % 2)
+// (q, …, k, j) → (batch…, k // L, j // S, taps…, k % L // 32, q, j % S // 16, k % 32 // 2, j % 16, k % 2)
 IndexMap SplitTiling::weights_map() const {
   IndexMap map;
   std::vector<Expr> taps;
@@ -156,7 +161,9 @@ IndexMap SplitTiling::weights_map() const {
     else
       taps.push_back(var);
   }
+  map.outputs.push_back(floordiv(of_depth, extents[depth()]));
   map.outputs.push_back(floordiv(of_column, columns));
+  of_depth = floormod(of_depth, extents[depth()]);
   map.outputs.insert(map.outputs.end(), taps.begin(), taps.end());
   map.outputs.push_back(floordiv(of_depth, kSteps));
   map.outputs.push_back(map.inputs[0]);
@@ -396,8 +403,8 @@ Result<Finished> split_product_tiles(Schedule& s, const Target& target, Decider&
                                      int threads) {
   SplitTiling tiling{.s = s, .target = target, .decider = decider, .parts = parts, .threads = threads};
   FETTLE_TRY_VOID(tiling.look());
-  FETTLE_TRY_VOID(tiling.outputs());
   FETTLE_TRY_VOID(tiling.lay_out());
+  FETTLE_TRY_VOID(tiling.outputs());
   FETTLE_TRY_VOID(tiling.split_data());
   return std::move(tiling.made);
 }

@@ -13,7 +13,7 @@ namespace {
 
 // So that a default takes a second or two at most.
 constexpr int64_t kIslDefaultOperations = 1'000'000;
-constexpr size_t kMostBlocks = 4;
+constexpr size_t kMostReordered = 4;
 
 bool has_triangles(const Stmt& top) {
   bool found = false;
@@ -62,7 +62,7 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
   options.full_tiles = false;
   options.found = make_found_orders();
   options.operations = kIslDefaultOperations;
-  options.most_blocks = kMostBlocks;
+  options.most_blocks = kMostReordered;
   struct Kind {
     FusionStrategy fusion;
     std::vector<IntRef> tiles;
