@@ -1,3 +1,6 @@
+#include <array>
+#include <optional>
+
 #include <fmt/format.h>
 
 #include "base/check.h"
@@ -188,18 +191,31 @@ Func tensor_gemm_program(int64_t m, int64_t n, int64_t k, const std::string& typ
 }
 
 Result<> schedule_gemm_warp_groups(Schedule& s, const WarpGroupGemmTiles& t) {
-  FETTLE_TRY(BlockRef c, get_block(s, {.name = "C"}));
-  const bool separate = get_block(s, {.name = "D"}).has_value();
+  FETTLE_TRY(const BlockRef c, get_block(s, {.name = "C"}));
+  // Copies of what is padded, in place of those that would be made: of A, of B, of C.
+  FETTLE_TRY(const Loops plain, get_loops(s, {.block = c}));
+  const auto extent = [&](LoopRef loop) { return *as_int((*s.loop(loop)).as<ForNode>()->extent); };
+  const bool pads_m = extent(plain[0]) % t.block_m != 0, pads_n = extent(plain[1]) % t.block_n != 0;
+  const bool pads_k = extent(plain[2]) % t.block_k != 0;
+  FETTLE_TRY(const Blocks padded, pad_einsum(s, {.block = c, .padding = {t.block_m, t.block_n, t.block_k}}));
+  std::array<std::optional<BlockRef>, 2> copies;
+  if (pads_m || pads_k) copies[0] = padded[0];
+  if (pads_n || pads_k) copies[1] = padded[copies[0] ? 1 : 0];
+
   BlockRef back;
-  if (separate) {
-    FETTLE_TRY(back, get_block(s, {.name = "D"}));
+  const bool is_rounded = s.func()->params.back().buffer->name == "D";
+  if (is_rounded || pads_m || pads_n) {
+    if (pads_m || pads_n) back = padded.back();
+    if (is_rounded) {
+      if (pads_m || pads_n) FETTLE_TRY_VOID(compute_inline(s, {.block = back}));
+      FETTLE_TRY(back, get_block(s, {.name = "D"}));
+    }
     FETTLE_TRY_VOID(set_scope(s, {.block = c, .index = 0, .scope = "fragment"}));
   } else {
     FETTLE_TRY(back, cache_write(s, {.block = c, .write_index = 0, .scope = "fragment"}));
   }
   FETTLE_TRY(const Loops l, get_loops(s, {.block = c}));
-  const Stmt rows = *s.loop(l[0]);
-  const int64_t tiles_m = *as_int(rows.as<ForNode>()->extent) / t.block_m, per_group = t.block_m / t.groups;
+  const int64_t tiles_m = extent(l[0]) / t.block_m, per_group = t.block_m / t.groups;
   int64_t together = std::min(t.rows_of_tiles, tiles_m);
   while (tiles_m % together != 0 || together % t.cluster != 0) --together;
   FETTLE_TRY(const Loops i, split(s, {.loop = l[0], .factors = {kInfer, together, t.groups, per_group / 64, 64}}));
@@ -224,10 +240,14 @@ Result<> schedule_gemm_warp_groups(Schedule& s, const WarpGroupGemmTiles& t) {
   for (const LoopRef loop : {r[0], r[2], q[0]}) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = q[2]}));
 
-  for (const int64_t read : {0, 1}) {
-    FETTLE_TRY(const BlockRef copy, cache_read(s, {.block = c, .read_index = read, .scope = "shared"}));
-    FETTLE_TRY_VOID(compute_at(s, {.block = copy, .loop = k[0]}));
-    FETTLE_TRY(const Loops all, get_loops(s, {.block = copy}));
+  for (const size_t read : {0, 1}) {
+    if (copies[read]) {
+      FETTLE_TRY_VOID(set_scope(s, {.block = *copies[read], .index = 0, .scope = "shared"}));
+    } else {
+      FETTLE_TRY(copies[read], cache_read(s, {.block = c, .read_index = static_cast<int64_t>(read), .scope = "shared"}));
+    }
+    FETTLE_TRY_VOID(compute_at(s, {.block = *copies[read], .loop = k[0]}));
+    FETTLE_TRY(const Loops all, get_loops(s, {.block = *copies[read]}));
     FETTLE_TRY_VOID(annotate(s, {.target = all[3], .key = kBulkCopyKey}));
   }
   FETTLE_TRY_VOID(software_pipeline(s, {.loop = k[0], .stages = {0, 0, t.stages - 1}, .order = {0, 1, 2}}));

@@ -78,6 +78,30 @@ TEST(CudaSchedules, GemmWarpGroups) {
     }
 }
 
+TEST(CudaSchedules, GemmWarpGroupsOfOddShapes) {
+  for (const auto& [m, n, k] : {std::array{100, 64, 64}, {128, 72, 64}, {128, 64, 40}, {200, 136, 104}})
+    for (const char* result : {"f32", "bf16"}) {
+      TestSchedule s(tensor_gemm_program(m, n, k, "bf16", result), 0);
+      s.set_target(std::make_shared<Target>(*parse_target("cuda -arch sm_90a")));
+      ASSERT_OK(schedule_gemm_warp_groups(
+          s, {.block_m = 128, .block_n = 64, .block_k = 64, .groups = 2, .stages = 2, .persistent = 0}));
+      EXPECT_SAME_RESULT(s);
+      EXPECT_OK(verify(s.func(), *s.target()));
+      const auto program = lower_for_device(s.func(), *s.target());
+      ASSERT_OK(program);
+      EXPECT_EQ(program->kernels.size(), 1u) << testing::golden_text(*program);
+      if (m == 200) {
+        EXPECT_GOLDEN(*program);
+      }
+      const auto source = emit_cuda(*program);
+      ASSERT_OK(source);
+      if (has_nvrtc()) {
+        EXPECT_OK(compile_cuda(*source, "sm_90a"));
+      }
+      EXPECT_SAME_ON_CUDA(s);
+    }
+}
+
 TEST(CudaSchedules, OneBarrierAStep) {
   for (const bool half : {false, true}) {
     auto s = cuda_schedule(gemm_program(256, 256, 256, half));
