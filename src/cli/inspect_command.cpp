@@ -19,6 +19,7 @@
 #include "graph/op.h"
 #include "ir/text.h"
 #include "lower/device/device.h"
+#include "lower/lower.h"
 #include "rt/tensor.h"
 #include "runtime/library.h"
 #include "runtime/origins.h"
