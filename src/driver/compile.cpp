@@ -187,7 +187,6 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
     artefact.driver = state->device->driver_symbol;
   }
   artefact.target_cpu = on_device ? fmt::format("{} {}", target.kind, target.cpu) : target.cpu;
-  artefact.target_features = needed_features(host_target.features);
   artefact.default_threads = planned.options.threads;
   artefact.entry = "fettle_host";
   artefact.arena_bytes = planned.arena_bytes();
@@ -302,6 +301,7 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   for (const BuiltKernel& kernel : built.kernels)
     for (const CodePart& object : kernel.image)
       if (linked.insert(object.name).second) artefact.objects.push_back(*object.bytes);
+  artefact.target_features = needed_features(host_target.features, artefact.objects);
   return CompiledModel(std::move(state));
 }
 

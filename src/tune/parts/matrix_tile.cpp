@@ -167,15 +167,17 @@ Result<> MatrixTiling::pack_rows() {
   return transform_layout(s, {.block = block, .buffer_index = read, .buffer_index_type = "read", .index_map = map});
 }
 
-// Where the sums are written as they are, tiles go to the output at once. Else through a buffer that stays in L1.
+// Results pass through a buffer that stays in L1. Where the sums are written as they are, tiles may go to the output at
+// once; they then wait for its lines.
 Result<> MatrixTiling::stage_output() {
   if (unpad) {
     out = unpad;
     inline_consumers(s, *unpad);
     return {};
   }
-  const Buffer sums = structure.store.buffer;
-  if (s.func().find_param(sums.get())) return {};
+  const bool as_they_are = s.func().find_param(structure.store.buffer.get());
+  FETTLE_TRY(const int64_t staged, as_they_are ? decider.pick(s, {"stage", {0, 1}, 0}) : Result<int64_t>(1));
+  if (staged == 0) return {};
   FETTLE_TRY(out, cache_write(s, {.block = block, .write_index = 0, .scope = kScopeGlobal}));
   inline_consumers(s, *out);
   return {};
