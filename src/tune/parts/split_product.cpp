@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ir/annotations.h"
+#include "arith/linear.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
@@ -114,20 +114,26 @@ Result<> SplitTiling::look() {
 }
 
 // (p, …, i, k) → (…, k // L, i // R, k % L // 32, p, i % R, k % 32), what one sum reads side by side; of windows:
-// (…, k // 32, p, x, k % 32)
+// (…, x % s, k // 32, p, x // s, k % 32), of windows that move by s
 IndexMap SplitTiling::data_map() const {
   IndexMap map;
   Expr of_row, of_depth;
+  int64_t step = 1;
   for (const Expr& index : data) {
     const Var var = make_var("d" + std::to_string(map.inputs.size()));
     map.inputs.push_back(var);
     if (map.inputs.size() == 1) continue;  // the part
     if (uses(index, depth()))
       of_depth = var;
-    else if (uses(index, row))
+    else if (uses(index, row)) {
       of_row = var;
-    else
+      step = std::max<int64_t>(1, linear_form(index).coeff_of(vars[row]));
+    } else
       map.outputs.push_back(var);
+  }
+  if (step > 1) {
+    map.outputs.push_back(floormod(of_row, step));
+    of_row = floordiv(of_row, step);
   }
   if (panels) {
     map.outputs.push_back(floordiv(of_depth, extents[depth()]));
