@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ir/annotations.h"
+#include "arith/linear.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
@@ -114,20 +114,26 @@ Result<> SplitTiling::look() {
 }
 
 // (p, …, i, k) → (…, k // L, i // R, k % L // 32, p, i % R, k % 32), what one sum reads side by side; of windows:
-// (…, k // 32, p, x, k % 32)
+// (…, x % s, k // 32, p, x // s, k % 32), of windows that move by s
 IndexMap SplitTiling::data_map() const {
   IndexMap map;
   Expr of_row, of_depth;
+  int64_t step = 1;
   for (const Expr& index : data) {
     const Var var = make_var("d" + std::to_string(map.inputs.size()));
     map.inputs.push_back(var);
     if (map.inputs.size() == 1) continue;  // the part
     if (uses(index, depth()))
       of_depth = var;
-    else if (uses(index, row))
+    else if (uses(index, row)) {
       of_row = var;
-    else
+      step = std::max<int64_t>(1, linear_form(index).coeff_of(vars[row]));
+    } else
       map.outputs.push_back(var);
+  }
+  if (step > 1) {
+    map.outputs.push_back(floormod(of_row, step));
+    of_row = floordiv(of_row, step);
   }
   if (panels) {
     map.outputs.push_back(floordiv(of_depth, extents[depth()]));
@@ -307,7 +313,8 @@ Result<> SplitTiling::outputs() {
   return parallelize(s, dealt_out, {.threads = threads});
 }
 
-// The parts of the data, and its largest number: for …, x: for p (unrolled): for k in 32 (lanes)
+// The parts of the data, and its largest number: for …, x: for p (unrolled): for k in 32 (lanes). Those of the weights, a
+// pair of steps and a vector of columns at a time.
 Result<> SplitTiling::split_data() {
   FETTLE_TRY(const BlockRef peaks, block(parts.peaks));
   FETTLE_TRY(const Loops p, get_loops(s, {.block = peaks}));  // … lane, step
@@ -328,6 +335,18 @@ Result<> SplitTiling::split_data() {
   FETTLE_TRY_VOID(reorder(s, {.loops = {l[n - 2], l[n - 3], l[n - 1]}}));
   FETTLE_TRY_VOID(unroll(s, {.loop = l[n - 3]}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = l[n - 1]}));
+  FETTLE_TRY(const BlockRef packed, block(parts.weights));
+  FETTLE_TRY(const Loops w, get_loops(s, {.block = packed}));  // … q j1 k1 j2 k2
+  const size_t m = w.size();
+  FETTLE_TRY_VOID(reorder(s, {.loops = {w[m - 4], w[m - 3], w[m - 1], w[m - 5], w[m - 2]}}));
+  for (const LoopRef& loop : {w[m - 1], w[m - 5]}) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
+  FETTLE_TRY_VOID(vectorize(s, {.loop = w[m - 2]}));
+  for (const std::string& name : {parts.peak, parts.weights_peak}) {
+    FETTLE_TRY(const BlockRef of, block(name));
+    FETTLE_TRY(const LoopsByKind kinds, loops_by_kind(s, of));
+    FETTLE_TRY_VOID(begin_sums(s, of, kinds.reduction.front()));
+    made.push_back(name + "_init");
+  }
   made.insert(made.end(), {parts.data, parts.weights, parts.peaks, parts.peaks + "_init", parts.peak_lanes,
                            parts.peak_lanes + "_init", parts.peak, parts.weights_peak});
   return parallelize(s, {l.begin(), l.end() - 3}, {.threads = threads});
