@@ -161,9 +161,8 @@ Func tensor_gemm_program(int64_t m, int64_t n, int64_t k, const std::string& typ
   const std::string b = transposed ? "vj, vk" : "vk, vj";
   const std::string shape = transposed ? fmt::format("{}, {}", n, k) : fmt::format("{}, {}", k, n);
   const bool rounds = result != "f32";
-  std::string text =
-      fmt::format("func gemm(A: {0}[{1}, {3}], B: {0}[{4}], {5}: {6}[{1}, {2}] output):\n", type, m, n, k, shape,
-                  rounds ? "D" : "C", result);
+  std::string text = fmt::format("func gemm(A: {0}[{1}, {3}], B: {0}[{4}], {5}: {6}[{1}, {2}] output):\n", type, m, n,
+                                 k, shape, rounds ? "D" : "C", result);
   if (rounds) text += fmt::format("  alloc C: f32[{}, {}]\n", m, n);
   text += fmt::format(R"(  for i in {0}:
     for j in {1}:
@@ -229,11 +228,23 @@ Result<> schedule_gemm_warp_groups(Schedule& s, const WarpGroupGemmTiles& t) {
   FETTLE_TRY_VOID(bind(s, {.loop = i[2], .thread_axis = "threadIdx.y"}));
   for (const LoopRef loop : {k[1], i[3]}) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
 
-  // Each thread stores what it has of the sums: pairs of columns.
+  // Each thread stores what it has of the sums: pairs of columns. Staged, a panel of columns at a time.
   FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = i[2]}));
-  FETTLE_TRY(const Loops own, get_loops(s, {.block = back}));
+  FETTLE_TRY(Loops own, get_loops(s, {.block = back}));
+  LoopRef columns = own[3];
+  if (t.staged) {
+    const int64_t panel = kPanelBytes / s.func()->params.back().buffer->dtype.element_bytes();
+    FETTLE_TRY(const Loops panels, split(s, {.loop = own[3], .factors = {kInfer, panel}}));
+    FETTLE_TRY_VOID(reorder(s, {.loops = {panels[0], own[2], panels[1]}}));
+    FETTLE_TRY_VOID(unroll(s, {.loop = panels[0]}));
+    columns = panels[1];
+    FETTLE_TRY(const BlockRef out, cache_write(s, {.block = back, .write_index = 0, .scope = "shared"}));
+    FETTLE_TRY_VOID(reverse_compute_at(s, {.block = out, .loop = panels[0]}));
+    FETTLE_TRY(const Loops stored, get_loops(s, {.block = out}));
+    FETTLE_TRY_VOID(annotate(s, {.target = stored[3], .key = kBulkCopyKey}));
+  }
   FETTLE_TRY(const Loops r, split(s, {.loop = own[2], .factors = {kInfer, 4, 2, 8}}));
-  FETTLE_TRY(const Loops q, split(s, {.loop = own[3], .factors = {kInfer, 4, 2}}));
+  FETTLE_TRY(const Loops q, split(s, {.loop = columns, .factors = {kInfer, 4, 2}}));
   FETTLE_TRY_VOID(reorder(s, {.loops = {r[1], r[3], q[1], r[0], r[2], q[0], q[2]}}));
   FETTLE_TRY(const LoopRef lane, fuse(s, {.loops = {r[1], r[3], q[1]}}));
   FETTLE_TRY_VOID(bind(s, {.loop = lane, .thread_axis = "threadIdx.x"}));
@@ -244,7 +255,8 @@ Result<> schedule_gemm_warp_groups(Schedule& s, const WarpGroupGemmTiles& t) {
     if (copies[read]) {
       FETTLE_TRY_VOID(set_scope(s, {.block = *copies[read], .index = 0, .scope = "shared"}));
     } else {
-      FETTLE_TRY(copies[read], cache_read(s, {.block = c, .read_index = static_cast<int64_t>(read), .scope = "shared"}));
+      FETTLE_TRY(copies[read],
+                 cache_read(s, {.block = c, .read_index = static_cast<int64_t>(read), .scope = "shared"}));
     }
     FETTLE_TRY_VOID(compute_at(s, {.block = *copies[read], .loop = k[0]}));
     FETTLE_TRY(const Loops all, get_loops(s, {.block = *copies[read]}));

@@ -44,10 +44,11 @@ Func tensor_gemm_program(int64_t m, int64_t n, int64_t k, const std::string& typ
 struct WarpGroupGemmTiles {
   int64_t block_m = 128, block_n = 256, block_k = 64;
   int64_t groups = 2;
-  int64_t stages = 4;         // steps of k that are in shared memory at once
+  int64_t stages = 4;          // steps of k that are in shared memory at once
   int64_t rows_of_tiles = 16;  // that are taken together, column by column; at most: a divisor of how many there are
-  int64_t cluster = 1;        // blocks, one above the other, that share what they copy of B
-  int64_t persistent = 132;   // blocks that go through all tiles; 0: one block a tile
+  int64_t cluster = 1;         // blocks, one above the other, that share what they copy of B
+  bool staged = true;          // results go through shared memory, and from there by bulk copies
+  int64_t persistent = 132;    // blocks that go through all tiles; 0: one block a tile
 };
 /// With wgmma. Extents that are no multiples of the tiles are padded with zeros.
 Result<> schedule_gemm_warp_groups(Schedule& s, const WarpGroupGemmTiles& tiles);

@@ -58,12 +58,14 @@ TEST(CudaSchedules, GemmF16) {
 }
 
 TEST(CudaSchedules, GemmWarpGroups) {
-  for (const bool transposed : {false, true})
+  for (const bool staged : {false, true})
     for (const char* result : {"f32", "bf16"}) {
+      const bool transposed = staged;
       TestSchedule s(tensor_gemm_program(256, 128, 192, "bf16", result, transposed), 0);
       s.set_target(std::make_shared<Target>(*parse_target("cuda -arch sm_90a")));
       ASSERT_OK(schedule_gemm_warp_groups(
-          s, {.block_m = 128, .block_n = 64, .block_k = 64, .groups = 2, .stages = 3, .persistent = 3}));
+          s,
+          {.block_m = 128, .block_n = 64, .block_k = 64, .groups = 2, .stages = 3, .staged = staged, .persistent = 3}));
       EXPECT_SAME_RESULT(s);
       EXPECT_OK(verify(s.func(), *s.target()));
       const auto program = lower_for_device(s.func(), *s.target());

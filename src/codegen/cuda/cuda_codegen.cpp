@@ -31,7 +31,8 @@ Dialect cuda_dialect() {
   d.statements["barrier"] = "__syncthreads();";
   d.values[kIsProducerCall] = "threadIdx.y == blockDim.y - 1";
   d.unroll_hint = "#pragma unroll";
-  d.reserved = {"threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "shared_pool", "mma_a", "mma_b", "mma_c", "panel"};
+  d.reserved = {"threadIdx",   "blockIdx", "blockDim", "gridDim", "warpSize",
+                "shared_pool", "mma_a",    "mma_b",    "mma_c",   "panel"};
   for (int map = 0; map < kMostTensorMaps; ++map) d.reserved.push_back(fmt::format("map_{}", map));
   return d;
 }
@@ -48,6 +49,7 @@ class CudaPrinter : public SourcePrinter {
     pooled_ = dynamic_shared_bytes(kernel) > 0;
     pool_bytes_ = 0;
     fragments_.clear();
+    stores_in_bulk_ = contains<CallNode>(func->body, [](const CallNode& call) { return call.name == kBulkStoreCall; });
     engine_.any |= !kernel.tensor_maps.empty();
     if (kernel.tensor_maps.size() > kMostTensorMaps) fail_with("a kernel has more than 16 tensor maps");
     copies_async_ = contains<CallNode>(func->body, [](const CallNode& call) { return call.name == kAsyncCopyCall; });
@@ -71,6 +73,7 @@ class CudaPrinter : public SourcePrinter {
                      kSwizzleBytes));
   }
   void end_body(const Func&) override {
+    if (stores_in_bulk_) line("bulk_stores_done();");
     // Others may still write here.
     if (kernel_->cluster > 1) line("cluster_sync();");
   }
@@ -110,8 +113,8 @@ class CudaPrinter : public SourcePrinter {
     pairs_.insert(type);
     std::vector<std::string> words;
     for (size_t i = 0; i + 1 < lanes.vectors.size(); i += 2)
-      words.push_back(fmt::format("pair_of_{}({}, {})", type, unrounded(lanes.vectors[i]),
-                                  unrounded(lanes.vectors[i + 1])));
+      words.push_back(
+          fmt::format("pair_of_{}({}, {})", type, unrounded(lanes.vectors[i]), unrounded(lanes.vectors[i + 1])));
     const std::string vector = words.size() == 1 ? "unsigned int" : fmt::format("uint{}", words.size());
     line(fmt::format("*({} *)&{} = {}({});", vector, element(store.buffer, {at}),
                      words.size() == 1 ? "" : "make_" + vector, fmt::join(words, ", ")));
@@ -129,10 +132,9 @@ class CudaPrinter : public SourcePrinter {
       if (copies_async_) line("commit_copies();");
       return;
     }
+    if (kernel_->producer_threads > 0 && (call->name == "barrier" || call->name == kGroupBarrierCall))
+      return print_meeting(call->name == kGroupBarrierCall);
     if (call->name == "barrier") {
-      if (kernel_->producer_threads > 0)
-        return line(fmt::format("meet<1, {}>();", kernel_->block[0] * kernel_->block[1] * kernel_->block[2] -
-                                                      kernel_->producer_threads));
       if (copies_async_ && call->args.empty()) line("copies_done();");
       if (copies_async_ && !call->args.empty()) line(fmt::format("copies_done_but<{}>();", *as_int(call->args[0])));
       return line("__syncthreads();");
@@ -151,7 +153,8 @@ class CudaPrinter : public SourcePrinter {
     const std::string& name = call.name;
     const auto number = [&](size_t arg) { return *as_int(call.args[arg]); };
     if (name == kRingInitCall)
-      line(fmt::format("ring_init<{}, {}, {}>({});", number(1), number(2), kernel_->cluster > 1, address(call.args[0])));
+      line(
+          fmt::format("ring_init<{}, {}, {}>({});", number(1), number(2), kernel_->cluster > 1, address(call.args[0])));
     else if (name == kRingWaitCall)
       line(fmt::format("ring_wait({}, {});", address(call.args[0]), expr(call.args[1]).text));
     else if (name == kRingExpectCall)
@@ -160,6 +163,8 @@ class CudaPrinter : public SourcePrinter {
       line(fmt::format("ring_release<{}>({});", number(1), address(call.args[0])));
     else if (name == kBulkLoadCall)
       print_bulk_load(call);
+    else if (name == kBulkStoreCall)
+      print_bulk_store(call);
     else if (name == kWgmmaFenceCall || name == kWgmmaCommitCall)
       line(name + "();");
     else if (name == kRegistersUpCall || name == kRegistersDownCall)
@@ -173,6 +178,23 @@ class CudaPrinter : public SourcePrinter {
     else
       return false;
     return true;
+  }
+
+  // Of the threads that compute. What they wrote, the copy engine may read then; what it reads, they may write.
+  void print_meeting(bool in_group) {
+    if (stores_in_bulk_) line("bulk_stores_read();");
+    if (in_group) return line(fmt::format("meet(1 + threadIdx.y, {});", kernel_->block[0]));
+    line(fmt::format("meet({}, {});", kEveryGroup,
+                     kernel_->block[0] * kernel_->block[1] * kernel_->block[2] - kernel_->producer_threads));
+  }
+
+  // (&from, map, rows, columns, coordinates…)
+  void print_bulk_store(const CallNode& call) {
+    const int64_t map = *as_int(call.args[1]), dimensions = static_cast<int64_t>(call.args.size()) - 4;
+    engine_.bulk_stores.insert(dimensions);
+    std::vector<std::string> at;
+    for (size_t d = 4; d < call.args.size(); ++d) at.push_back(fmt::format("(int)({})", expr(call.args[d]).text));
+    line(fmt::format("bulk_store_{}d(&map_{}, {}, {});", dimensions, map, address(call.args[0]), fmt::join(at, ", ")));
   }
 
   void print_wait(int64_t groups) {
@@ -280,8 +302,10 @@ class CudaPrinter : public SourcePrinter {
   bool uses_mma_ = false, uses_async_copies_ = false;
   bool copies_async_ = false;  // this kernel does
   TensorEngineUse engine_;
-  std::set<std::string> pairs_;    // types of elements of which two are stored in a word
-  std::vector<Buffer> fragments_;  // sums of this kernel
+  bool stores_in_bulk_ = false;
+  static constexpr int kEveryGroup = 15;  // the number of a barrier
+  std::set<std::string> pairs_;           // types of elements of which two are stored in a word
+  std::vector<Buffer> fragments_;         // sums of this kernel
   const DeviceKernel* kernel_ = nullptr;
   const DeviceProgram& program_;
   bool pooled_ = false;

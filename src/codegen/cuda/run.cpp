@@ -4,12 +4,12 @@
 #include <mutex>
 #include <vector>
 
+#include "arith/int_eval.h"
 #include "codegen/c_family/names.h"
 #include "codegen/cuda/cuda_codegen.h"
 #include "codegen/cuda/cuda_compile.h"
 #include "codegen/cuda/driver_api.h"
 #include "codegen/device/host_runner.h"
-#include "arith/int_eval.h"
 #include "ir/text.h"
 
 namespace fettle {

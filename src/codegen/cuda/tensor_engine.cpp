@@ -75,8 +75,14 @@ template <int registers>
 FETTLE_INLINE void registers_up() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers)); }
 template <int registers>
 FETTLE_INLINE void registers_down() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers)); }
-template <int barrier, int threads>
-FETTLE_INLINE void meet() { asm volatile("bar.sync %0, %1;" ::"n"(barrier), "n"(threads) : "memory"); }
+FETTLE_INLINE void meet(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+// Before a barrier: what this thread wrote is there for the copy engine, and what it told it to store was read.
+FETTLE_INLINE void bulk_stores_read() {
+  asm volatile("fence.proxy.async.shared::cta;\ncp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+FETTLE_INLINE void bulk_stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 )";
 
 std::string bulk_load(int64_t dimensions, bool to_all) {
@@ -95,6 +101,22 @@ std::string bulk_load(int64_t dimensions, bool to_all) {
       dimensions, to_all ? "_to_all" : "", to_all ? ", unsigned short blocks" : "", fmt::join(declared, ", "),
       to_all ? ".multicast::cluster" : "", fmt::join(names, ", "), to_all ? fmt::format(", %{}", 3 + dimensions) : "",
       fmt::join(operands, ", "), to_all ? ", \"h\"(blocks)" : "");
+}
+
+std::string bulk_store(int64_t dimensions) {
+  std::vector<std::string> declared, operands, names;
+  for (int64_t d = 0; d < dimensions; ++d) {
+    declared.push_back(fmt::format("int x{}", d));
+    operands.push_back(fmt::format("\"r\"(x{})", d));
+    names.push_back(fmt::format("%{}", 2 + d));
+  }
+  return fmt::format(
+      R"(FETTLE_INLINE void bulk_store_{0}d(const TensorMap *map, const void *from, {1}) {{
+  asm volatile("cp.async.bulk.tensor.{0}d.global.shared::cta.bulk_group [%0, {{{2}}}], [%1];\ncp.async.bulk.commit_group;"
+               ::"l"(map), "r"(shared_address(from)), {3} : "memory");
+}}
+)",
+      dimensions, fmt::join(declared, ", "), fmt::join(names, ", "), fmt::join(operands, ", "));
 }
 
 // "wgmma_m64n256k16_bf16_nk"
@@ -124,6 +146,7 @@ std::string tensor_engine_helpers(const TensorEngineUse& use) {
   if (!use.any) return "";
   std::string text = kHelpers;
   for (const auto& [dimensions, to_all] : use.bulk_loads) text += bulk_load(dimensions, to_all);
+  for (const int64_t dimensions : use.bulk_stores) text += bulk_store(dimensions);
   for (const std::string& name : use.products) text += product(name);
   return text + "\n";
 }

@@ -11,7 +11,8 @@ namespace fettle {
 /// What kernels of one text call.
 struct TensorEngineUse {
   bool any = false;
-  std::set<std::string> products;                  // wgmma_m64nNk16_TYPE, with "_nk" where B is [n, k]
+  std::set<std::string> products;                 // wgmma_m64nNk16_TYPE, with "_nk" where B is [n, k]
+  std::set<int64_t> bulk_stores;                  // dimensions
   std::set<std::pair<int64_t, bool>> bulk_loads;  // dimensions, and whether all blocks of a cluster get a copy
 };
 

@@ -16,10 +16,10 @@
 namespace fettle {
 namespace {
 
-constexpr int64_t kMostRows = 256;      // of a box
-constexpr size_t kMostDimensions = 5;   // of a tensor map
-constexpr int64_t kStrideBytes = 16;    // of which strides are multiples
-constexpr int64_t kSwizzledRows = 8;    // after which the order of 16-byte pieces repeats
+constexpr int64_t kMostRows = 256;     // of a box
+constexpr size_t kMostDimensions = 5;  // of a tensor map
+constexpr int64_t kStrideBytes = 16;   // of which strides are multiples
+constexpr int64_t kSwizzledRows = 8;   // after which the order of 16-byte pieces repeats
 
 class Reader {
  public:
@@ -28,8 +28,8 @@ class Reader {
 
   Result<BulkCopy> read() {
     FETTLE_TRY_VOID(take_apart());
-    FETTLE_TRY_VOID(take_target());
-    FETTLE_TRY_VOID(take_source());
+    FETTLE_TRY_VOID(take_near());
+    FETTLE_TRY_VOID(take_far());
     FETTLE_TRY_VOID(check_guard());
     share();
     return std::move(copy_);
@@ -57,35 +57,59 @@ class Reader {
       inside = next;
     }
     inside = once.empty() ? inside : substitute(inside, once);
+    Expr left_out, zero;
+    if (const auto* choice = inside.as<IfNode>(); choice && !choice->else_body) {
+      left_out = choice->condition;
+      const Stmt next = choice->then_body;
+      inside = next;
+    }
     const auto* target = inside.as<StoreNode>();
-    if (!target || target->mask) return refuse("its loops hold more than one store, or a guard that leaves elements out");
-    store_ = inside;
+    if (!target || target->mask) return refuse("its loops hold more than one store");
     Expr value = target->value;
     if (const auto* choice = value.as<SelectNode>(); choice && is_const_zero(choice->if_false)) {
-      guard_ = choice->condition;
+      zero = choice->condition;
       value = choice->if_true;
     }
     const auto* source = value.as<LoadNode>();
     if (!source || source->mask || !(source->dtype == target->value.dtype()) || source->dtype.lanes != 1)
       return refuse("it stores something else than what it reads");
-    from_ = source->buffer;
-    indices_ = source->indices;
+    copy_.stores = target->buffer->scope == kScopeGlobal;
+    copy_.near = copy_.stores ? source->buffer : target->buffer;
+    near_indices_ = copy_.stores ? source->indices : target->indices;
+    far_ = copy_.stores ? target->buffer : source->buffer;
+    indices_ = copy_.stores ? target->indices : source->indices;
+    guard_ = copy_.stores ? left_out : zero;
+    if (copy_.stores ? bool(zero) : bool(left_out))
+      return refuse("a guard leaves elements of shared memory as they were, or makes zeros in memory");
     return {};
   }
 
-  // Lines of elements, all of the buffer.
-  Result<> take_target() {
-    const auto& target = *store_.as<StoreNode>();
-    copy_.to = target.buffer;
-    if (copy_.to->scope != "shared" || !copy_.to->strides.empty())
-      return refuse(fmt::format("buffer {} is no dense buffer of scope \"shared\"", copy_.to->name));
+  // Lines of elements: all of the buffer, or some of one that is a panel.
+  Result<> take_near() {
+    const BufferNode& near = *copy_.near;
+    if (near.scope != "shared" || !near.strides.empty())
+      return refuse(fmt::format("buffer {} is no dense buffer of scope \"shared\"", near.name));
+    const int64_t panel = kPanelBytes / near.dtype.element_bytes();
     std::vector<size_t> used;  // loops, outer dimension first
-    for (size_t d = 0; d < target.indices.size(); ++d) {
-      const Expr index = analyzer_.simplify(target.indices[d]);
-      if (is_one(copy_.to->shape[d])) continue;
-      const auto loop = std::ranges::find_if(loops_, [&](const auto& l) { return index.get() == l.first.get(); });
-      if (loop == loops_.end() || !is_int(copy_.to->shape[d], loop->second))
-        return refuse(fmt::format("index {} of buffer {} is no loop over all of it", to_text(index), copy_.to->name));
+    for (size_t d = 0; d < near_indices_.size(); ++d) {
+      const bool innermost = d + 1 == near_indices_.size();
+      LinearForm form = analyzer_.linear(near_indices_[d]);
+      const auto loop = std::ranges::find_if(loops_, [&](const auto& l) { return form.coeff_of(l.first) == 1; });
+      if (loop == loops_.end()) {
+        if (!is_one(near.shape[d]))
+          return refuse(fmt::format("no loop goes over dimension {} of buffer {}", d, near.name));
+        copy_.from.push_back(Expr(0));
+        continue;
+      }
+      form.add_term(loop->first, -1);
+      const Expr base = analyzer_.to_expr(form);
+      const bool all = is_zero(base) && is_int(near.shape[d], loop->second);
+      const bool part_of_panel = copy_.stores && !innermost && is_int(near.shape.back(), panel) &&
+                                 is_multiple(base, kSwizzledRows) && !moves(base);
+      if (!all && !part_of_panel)
+        return refuse(
+            fmt::format("index {} of buffer {} is no loop over all of it", to_text(near_indices_[d]), near.name));
+      copy_.from.push_back(base);
       used.push_back(static_cast<size_t>(loop - loops_.begin()));
     }
     if (used.size() != loops_.size() || used.empty() || used.size() > 2)
@@ -97,85 +121,95 @@ class Reader {
       row_ = loops_[used[0]].first;
       copy_.rows = loops_[used[0]].second;
     }
-    const int64_t panel = kPanelBytes / copy_.to->dtype.element_bytes();
-    if (copy_.columns % panel != 0 || copy_.rows % kSwizzledRows != 0 || copy_.rows > kMostRows)
-      return refuse(fmt::format("it takes {} rows of {} elements: rows must be a multiple of {}, at most {}, and columns "
-                                "a multiple of {}",
-                                copy_.rows, copy_.columns, kSwizzledRows, kMostRows, panel));
+    if (copy_.columns % panel != 0 || (copy_.stores && copy_.columns != panel) || copy_.rows % kSwizzledRows != 0 ||
+        copy_.rows > kMostRows)
+      return refuse(fmt::format(
+          "it takes {} rows of {} elements: rows must be a multiple of {}, at most {}, and columns "
+          "{} {}",
+          copy_.rows, copy_.columns, kSwizzledRows, kMostRows, copy_.stores ? "exactly" : "a multiple of", panel));
     return {};
   }
 
-  Result<> take_source() {
-    const auto param = std::ranges::find(params_, from_, &Param::buffer);
-    if (param == params_.end()) return refuse(fmt::format("buffer {} is not in memory", from_->name));
+  bool moves(const Expr& e) const {
+    return std::ranges::any_of(loops_, [&](const auto& loop) { return uses_var(e, loop.first.get()); });
+  }
+  bool is_multiple(const Expr& e, int64_t of) {
+    const Modular m = analyzer_.modular(e);
+    return m.coeff % of == 0 && m.base % of == 0;
+  }
+
+  Result<> take_far() {
+    const auto param = std::ranges::find(params_, far_, &Param::buffer);
+    if (param == params_.end()) return refuse(fmt::format("buffer {} is not in memory", far_->name));
     copy_.map.param = static_cast<size_t>(param - params_.begin());
-    const int64_t bytes = from_->dtype.element_bytes();
-    const size_t rank = from_->shape.size();
+    const int64_t bytes = far_->dtype.element_bytes();
+    const size_t rank = far_->shape.size();
     if (rank < 2 || rank > kMostDimensions)
-      return refuse(fmt::format("buffer {} has {} dimensions, and tensor maps 2 to {}", from_->name, rank,
-                                kMostDimensions));
+      return refuse(
+          fmt::format("buffer {} has {} dimensions, and tensor maps 2 to {}", far_->name, rank, kMostDimensions));
     Expr stride = Expr(1);
     bool has_row = false;
     for (size_t d = rank; d-- > 0;) {
       const bool innermost = d + 1 == rank;
-      if (!from_->strides.empty()) stride = from_->strides[d];
-      if (innermost && !is_one(stride)) return refuse("the innermost stride of what it reads is not 1");
+      if (!far_->strides.empty()) stride = far_->strides[d];
+      if (innermost && !is_one(stride))
+        return refuse(fmt::format("the innermost stride of buffer {} is not 1", far_->name));
       if (!innermost) {
-        if (analyzer_.modular(stride * bytes).coeff % kStrideBytes != 0 ||
-            analyzer_.modular(stride * bytes).base % kStrideBytes != 0)
+        if (!is_multiple(stride * bytes, kStrideBytes))
           return refuse(fmt::format("rows of buffer {} lie {} elements apart, which is no multiple of {} bytes",
-                                    from_->name, to_text(stride), kStrideBytes));
+                                    far_->name, to_text(stride), kStrideBytes));
         copy_.map.strides.push_back(analyzer_.simplify(stride));
       }
-      copy_.map.extents.push_back(from_->shape[d]);
-      stride = analyzer_.simplify(stride * from_->shape[d]);
+      copy_.map.extents.push_back(far_->shape[d]);
+      stride = analyzer_.simplify(stride * far_->shape[d]);
       // base + i, base + j, or base
       LinearForm form = analyzer_.linear(indices_[d]);
-      const Var& moves = innermost ? column_ : row_;
+      const Var& along = innermost ? column_ : row_;
       int64_t box = 1;
-      if (moves && form.coeff_of(moves) == 1 && (innermost || !has_row)) {
-        form.add_term(moves, -1);
+      if (along && form.coeff_of(along) == 1 && (innermost || !has_row)) {
+        form.add_term(along, -1);
         box = innermost ? kPanelBytes / bytes : copy_.rows;
         has_row |= !innermost;
       } else if (innermost) {
-        return refuse(fmt::format("buffer {} is not read along its innermost dimension", from_->name));
+        return refuse(fmt::format("buffer {} is not gone through along its innermost dimension", far_->name));
       }
       const Expr base = analyzer_.to_expr(form);
-      for (const auto& [var, extent] : loops_)
-        if (uses_var(base, var.get()))
-          return refuse(fmt::format("index {} of buffer {} is no place plus a loop", to_text(indices_[d]), from_->name));
+      if (moves(base))
+        return refuse(fmt::format("index {} of buffer {} is no place plus a loop", to_text(indices_[d]), far_->name));
       copy_.map.box.push_back(box);
       copy_.coordinates.push_back(base);
     }
-    if (row_ && !has_row) return refuse(fmt::format("no dimension of buffer {} has the rows", from_->name));
+    if (row_ && !has_row) return refuse(fmt::format("no dimension of buffer {} has the rows", far_->name));
     return {};
   }
 
-  // Zero is what lies outside of the buffer, and nothing else is zero.
+  // Zero, or left out, is what lies outside of the buffer, and nothing else.
   Result<> check_guard() {
     if (!guard_) return {};
     std::vector<Expr> within;
     for (size_t d = 0; d < indices_.size(); ++d) {
-      within.push_back(analyzer_.simplify(lt(indices_[d], from_->shape[d])));
+      within.push_back(analyzer_.simplify(lt(indices_[d], far_->shape[d])));
       within.push_back(analyzer_.simplify(le(Expr(0), indices_[d])));
     }
     for (const Expr& conjunct : conjuncts(guard_)) {
       const Expr simple = analyzer_.simplify(conjunct);
       if (is_true(simple)) continue;
       if (std::ranges::none_of(within, [&](const Expr& e) { return structural_equal(e, simple); }))
-        return refuse(fmt::format("zeros stand not only outside of buffer {}: {}", from_->name, to_text(conjunct)));
+        return refuse(
+            fmt::format("a guard says something else than what lies in buffer {}: {}", far_->name, to_text(conjunct)));
     }
     return {};
   }
 
   // What all blocks of the cluster copy: its place does not depend on which of them it is.
   void share() {
-    if (cluster_ < 2 || !block_ || copy_.rows % (kSwizzledRows * cluster_) != 0) return;
+    if (copy_.stores || cluster_ < 2 || !block_ || copy_.rows % (kSwizzledRows * cluster_) != 0) return;
     const Var group = make_var("group"), rank = make_var("rank");
     analyzer_.bind(group, 0, INT32_MAX);
     analyzer_.bind(rank, 0, cluster_);
     for (const Expr& at : copy_.coordinates)
-      if (uses_var(analyzer_.simplify(substitute(at, {{block_.get(), Expr(group) * cluster_ + Expr(rank)}})), rank.get()))
+      if (uses_var(analyzer_.simplify(substitute(at, {{block_.get(), Expr(group) * cluster_ + Expr(rank)}})),
+                   rank.get()))
         return;
     copy_.blocks = cluster_;
     for (size_t d = 1; d < copy_.map.box.size(); ++d)
@@ -188,9 +222,9 @@ class Reader {
   const int64_t cluster_;
   Analyzer analyzer_;
   std::vector<std::pair<Var, int64_t>> loops_;
-  Stmt store_;
   Expr guard_;
-  Buffer from_;
+  std::vector<Expr> near_indices_;
+  Buffer far_;
   std::vector<Expr> indices_;
   Var row_, column_;
   BulkCopy copy_;

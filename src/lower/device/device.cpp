@@ -254,9 +254,13 @@ class DeviceLowering {
       const auto* called = node.value.as<CallNode>();
       if (called && called->name == kBulkLoadCall) filled.insert(called->args[0].as<AddressNode>()->buffer.get());
     });
+    each_node<ForNode>(inner, [&](const ForNode& loop) {
+      if (!loop.annotations.find(kBulkCopyKey)) return;
+      each_access(loop.body, [&](const Buffer& buffer, const auto&, AccessKind) { filled.insert(buffer.get()); });
+    });
     std::ranges::stable_partition(shared, [&](const Buffer& b) { return filled.contains(b.get()); });
     FETTLE_TRY_VOID(check_shared(shared, nest.kernel));
-    FETTLE_TRY(inner, insert_barriers(inner, shape, target_));
+    FETTLE_TRY(inner, insert_barriers(inner, shape, target_, nest.kernel.producer_threads > 0));
     nest.func() = with_body(nest.func(), with_threads(nest.blocks, shared, shape, inner));
     return {};
   }
@@ -282,6 +286,11 @@ class DeviceLowering {
     FETTLE_TRY_VOID(check_threads(nest.kernel));
     nest.func() = with_body(nest.func(), with_threads(nest.blocks, {}, shape, made.body));
     return {};
+  }
+
+  Result<> store_in_bulk(Nest& nest) const {
+    if (!has_bulk_copies(target_)) return {};
+    return becomes(nest, bulk_stores(nest.func(), nest.kernel.tensor_maps));
   }
 
   Func with_intrinsics(const Func& func) const {
@@ -350,17 +359,19 @@ class DeviceLowering {
                                 blocks, cluster));
     if (cluster > 1) {
       if (d != 0 || !extent || *extent % cluster != 0 || blocks % cluster != 0)
-        return refuse(fmt::format("loop {} over {} cannot have clusters of {} blocks: it has {} iterations, run by {} "
-                                  "blocks at once, and clusters lie along blockIdx.x",
-                                  loop.var->name, loop.thread_axis, cluster, to_text(loop.extent), blocks));
+        return refuse(
+            fmt::format("loop {} over {} cannot have clusters of {} blocks: it has {} iterations, run by {} "
+                        "blocks at once, and clusters lie along blockIdx.x",
+                        loop.var->name, loop.thread_axis, cluster, to_text(loop.extent), blocks));
       kernel.cluster = cluster;
     }
     const auto at = [&](const Expr& number) { return substitute(loop.body, {{loop.var.get(), loop.min + number}}); };
     if (blocks == 0 || (extent && *extent <= blocks)) return at(block);
     if (!extent || contains_block_loop(loop.body))
-      return refuse(fmt::format("loop {} is annotated \"{}\", and has {} iterations, or is not the innermost loop over "
-                                "blocks",
-                                loop.var->name, kPersistentKey, to_text(loop.extent)));
+      return refuse(
+          fmt::format("loop {} is annotated \"{}\", and has {} iterations, or is not the innermost loop over "
+                      "blocks",
+                      loop.var->name, kPersistentKey, to_text(loop.extent)));
     kernel.grid[d] = Expr(blocks);
     const Var turn = make_var("turn");
     const Stmt turns =
@@ -496,6 +507,7 @@ std::span<const D::NestPass> D::nest_passes() {
       {"specialize_warps", [](D& d, Nest& n) { return d.specialize(n); }},
       {"pipeline_loops", [](D&, Nest& n) { return becomes(n, on_body(n.func(), pipeline_loops)); }},
       {"insert_barriers", [](D& d, Nest& n) { return d.meet(n); }},
+      {"bulk_stores", [](D& d, Nest& n) { return d.store_in_bulk(n); }},
       {"annihilate_guards", [](D&, Nest& n) { return becomes(n, annihilate_guards(n.func())); }},
       {"tighten_loops", [](D& d, Nest& n) { return becomes(n, d.tightened(n, n.func())); }},
       {"flatten_accesses", [](D&, Nest& n) { return becomes(n, flatten_accesses(n.func())); }},
@@ -505,6 +517,7 @@ std::span<const D::NestPass> D::nest_passes() {
       {"place_fragments", [](D&, Nest& n) { return becomes(n, place_fragments(n.func())); }},
       {"place_factors", [](D&, Nest& n) { return becomes(n, place_factors(n.func())); }},
       {"vector_copies", [](D&, Nest& n) { return becomes(n, vector_copies(n.func(), n.threads.shape, n.swizzled)); }},
+      {"swizzle_staged", [](D&, Nest& n) { return becomes(n, swizzle_staged(n.func())); }},
       {"swizzle_shared", [](D&, Nest& n) { return becomes(n, swizzle_shared(n.func(), n.swizzled)); }},
       {"relax_waits", [](D&, Nest& n) { return becomes(n, on_body(n.func(), relax_waits)); }},
       {"check_sizes", [](D& d, Nest& n) { return d.check_sizes(n.func()->body); }},

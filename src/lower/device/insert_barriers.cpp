@@ -45,7 +45,7 @@ void append(Accesses& to, const Accesses& more) { to.insert(to.end(), more.begin
 // Two accesses by different threads: do they ever meet in one element?
 class Meeting {
  public:
-  explicit Meeting(const ThreadShape& shape) : shape_(shape) {}
+  Meeting(const ThreadShape& shape, bool only_across) : shape_(shape), only_across_(only_across) {}
 
   // The first `same` loops around both are in one iteration; the next one, if `carried`, is `distance` iterations
   // further at y (0: any number).
@@ -129,6 +129,7 @@ class Meeting {
       const Expr same = analyzer.simplify(first[i]);
       if (structural_equal(same, analyzer.simplify(substitute(second[i], back)))) functions_of_threads.push_back(same);
     }
+    if (only_across_ && determined[1]) return false;
     if (x.is_async || y.is_async) return true;
     if (determined[0] && determined[1] && determined[2]) return false;
     // All together may name the thread, as [t // 4, t % 4] does.
@@ -197,7 +198,10 @@ class Meeting {
   }
 
   const ThreadShape& shape_;
+  const bool only_across_;  // asked is whether threads of different threadIdx.y meet
 };
+
+bool is_barrier(const CallNode& call) { return call.name == "barrier"; }
 
 bool is_async_copy(const ForNode& loop) {
   return loop.annotations.find(kLanesKey) && loop.annotations.find(kAsyncCopyKey);
@@ -232,7 +236,8 @@ class CopyRepeats : public Visitor {
 
 class BarrierInserter : private AccessVisitor {
  public:
-  BarrierInserter(const ThreadShape& shape, const Target& target) : shape_(shape), target_(target), meeting_(shape) {}
+  BarrierInserter(const ThreadShape& shape, const Target& target, bool only_across)
+      : shape_(shape), target_(target), meeting_(shape, only_across) {}
 
   Result<Stmt> run(const Stmt& body) {
     each_node<StoreNode>(body, [&](const StoreNode& target) { written_.insert(target.buffer.get()); });
@@ -408,9 +413,16 @@ class BarrierInserter : private AccessVisitor {
 
 }  // namespace
 
-Result<Stmt> insert_barriers(const Stmt& body, const ThreadShape& shape, const Target& target) {
+Result<Stmt> insert_barriers(const Stmt& body, const ThreadShape& shape, const Target& target, bool in_groups) {
   if (shape.extents[0] * shape.extents[1] * shape.extents[2] == 1) return body;
-  return BarrierInserter(shape, target).run(body);
+  FETTLE_TRY(const Stmt all, BarrierInserter(shape, target, false).run(body));
+  if (!in_groups) return all;
+  FETTLE_TRY(const Stmt across, BarrierInserter(shape, target, true).run(body));
+  if (contains<CallNode>(across, is_barrier)) return all;
+  return rewrite_each<EvaluateNode>(all, [](const EvaluateNode& node) {
+    const auto* called = node.value.as<CallNode>();
+    return called && is_barrier(*called) ? evaluate(call(kGroupBarrierCall, {}, kI32)) : Stmt();
+  });
 }
 
 }  // namespace fettle

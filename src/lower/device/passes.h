@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "arith/analyzer.h"
 #include "base/result.h"
 #include "ir/func.h"
 #include "lower/device/device.h"
@@ -73,7 +74,8 @@ Result<> check_private_memory(const Stmt& body, const UnifiedThreads& threads);
 /// Barriers wherever a thread may touch what another one wrote (or write what it touches) since the last one; as few as
 /// that takes, as far out as they can be. `body` is what one thread does. E301 where one would stand where threads
 /// part.
-Result<Stmt> insert_barriers(const Stmt& body, const ThreadShape& shape, const Target& target);
+/// `in_groups`: threads of one threadIdx.y may meet by themselves, which suffices where no others touch the same.
+Result<Stmt> insert_barriers(const Stmt& body, const ThreadShape& shape, const Target& target, bool in_groups = false);
 
 /// Rings. A pipelined loop annotated kSpecializeWarpsKey fills shared memory by bulk copies, in its first stage, and
 /// computes in its last one. Further threads, a warp group behind the others along threadIdx.y, issue the copies; the
@@ -94,7 +96,7 @@ struct SpecializedWarps {
 };
 Result<SpecializedWarps> specialize_warps(const Stmt& body, const ThreadShape& shape, const std::vector<Param>& params,
                                           const Var& block, int64_t cluster, const Target& target);
-inline constexpr const char* kIsProducerCall = "is_producer";    // ()
+inline constexpr const char* kIsProducerCall = "is_producer";        // ()
 inline constexpr const char* kRegistersDownCall = "registers_down";  // (registers of each thread of a warp group)
 inline constexpr const char* kRegistersUpCall = "registers_up";
 inline constexpr const char* kRingInitCall = "ring_init";        // (&ring, places, arrivals that empty one)
@@ -109,6 +111,20 @@ inline constexpr const char* kWgmmaFenceCall = "wgmma_fence";    // ()
 inline constexpr const char* kWgmmaCommitCall = "wgmma_commit";  // ()
 inline constexpr const char* kWgmmaWaitCall = "wgmma_wait";      // (groups that may go on)
 inline constexpr int64_t kPanelBytes = 128;
+
+/// Copies annotated kBulkCopyKey from shared to global memory become bulk_store calls, whose tensor maps join `maps`. What
+/// they read is kept in the order of the 128-byte swizzle: swizzle_staged makes other accesses go there.
+///   if tx == 0: for i, j: D[m + i, n + j] = S[64*ty + i, j]   →   if tx == 0: bulk_store(&S[64*ty, 0], map, 64, 64, n, m)
+///   S[64*r + c] = x   →   S[(64*r + c) ^ r % 8 * 8] = x
+/// Barriers wait until what was begun before has been read. E301 where the copy engine cannot do it
+Result<Func> bulk_stores(const Func& func, std::vector<TensorMap>& maps);
+Func swizzle_staged(const Func& func);
+inline constexpr const char* kBulkStoreCall = "bulk_store";  // (&from, map, rows, columns, coordinates…)
+/// The place of an element whose 16-byte pieces, of `chunk` elements, lie in another order in each of `rows` lines:
+/// offset ^ offset / line % rows * chunk, what is a multiple of line * rows apart.
+Expr swizzled_offset(Analyzer& analyzer, const Expr& offset, int64_t line, int64_t rows, int64_t chunk);
+/// Of the consumers of a specialised kernel: `barrier` of one warp group, of all along threadIdx.x with one threadIdx.y.
+inline constexpr const char* kGroupBarrierCall = "group_barrier";
 
 /// The factors of wgmma where bulk copies put them: an address in panels, how far the next 8 lines lie, and the next
 /// panel, in bytes.

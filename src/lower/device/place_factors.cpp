@@ -65,12 +65,12 @@ class FactorPlacer : public RangeMutator {
     const Expr column = analyzer_.simplify(floormod(at, Expr(all_columns)));
     const Expr version = floordiv(line, Expr(all_rows)), row = analyzer_.simplify(floormod(line, Expr(all_rows)));
     const int64_t step = along_k ? columns : panel;
-    if (!is_multiple(row, kLines) || !is_multiple(column, step) || (!along_k && columns % panel != 0 && columns > panel))
+    if (!is_multiple(row, kLines) || !is_multiple(column, step) ||
+        (!along_k && columns % panel != 0 && columns > panel))
       return refuse("which does not begin where a panel's lines do");
-    args.push_back(address_of(
-        pointer->buffer, {analyzer_.simplify(version * (all_rows * all_columns) +
-                                             floordiv(column, Expr(panel)) * (all_rows * panel) + row * panel +
-                                             floormod(column, Expr(panel)))}));
+    args.push_back(address_of(pointer->buffer, {analyzer_.simplify(version * (all_rows * all_columns) +
+                                                                   floordiv(column, Expr(panel)) * (all_rows * panel) +
+                                                                   row * panel + floormod(column, Expr(panel)))}));
     args.push_back(Expr(all_rows * kPanelBytes));
     args.push_back(Expr(kSwizzleBytes));
   }

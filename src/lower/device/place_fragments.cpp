@@ -117,7 +117,8 @@ class Placer : public RangeMutator {
       const Buffer& buffer = called->args[2 * p].as<AddressNode>()->buffer;
       const int64_t* width = as_int(called->args[2 * p + 1]);
       if (is_fragment(buffer))
-        tiles_.emplace(buffer.get(), Tiles{shape_of(meaning->params[p], *intrinsic), width ? *width : 0, buffer->dtype});
+        tiles_.emplace(buffer.get(),
+                       Tiles{shape_of(meaning->params[p], *intrinsic), width ? *width : 0, buffer->dtype});
     }
   }
 
@@ -129,7 +130,8 @@ class Placer : public RangeMutator {
     if (width == 0 || width % shape.columns != 0) return nullptr;
     const Expr row = floordiv(indices[0], Expr(width)), column = floormod(indices[0], Expr(width));
     const Expr r = floormod(row, Expr(shape.rows)), c = floormod(column, Expr(shape.columns));
-    const Expr number = floordiv(row, Expr(shape.rows)) * (width / shape.columns) + floordiv(column, Expr(shape.columns));
+    const Expr number =
+        floordiv(row, Expr(shape.rows)) * (width / shape.columns) + floordiv(column, Expr(shape.columns));
     const Expr thread = analyzer_.simplify(thread_of(r, c));
     const Expr place = analyzer_.simplify(number * shape.elements_per_lane() + register_of(r, c));
     const Expr at_first = analyzer_.simplify(substitute(place, {{thread_.get(), Expr(0)}}));

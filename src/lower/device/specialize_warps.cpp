@@ -36,16 +36,16 @@ bool only_products(const Stmt& s) {
 
 struct Ring {
   const ForNode* loop = nullptr;
-  Expr turn;             // counted from the kernel's beginning
-  Expr last;             // the last turn of this pass through the loop
-  int64_t places = 0;    // turns that are in shared memory at once
+  Expr turn;              // counted from the kernel's beginning
+  Expr last;              // the last turn of this pass through the loop
+  int64_t places = 0;     // turns that are in shared memory at once
   int64_t listeners = 1;  // blocks whose copies fill this block's places
-  int64_t bytes = 0;     // that fill one
+  int64_t bytes = 0;      // that fill one
   std::vector<BulkCopy> copies;
-  std::vector<Buffer> filled;     // by them, with a version for each place
-  std::vector<Buffer> own;        // of a turn, beside these
-  std::vector<Stmt> uses;         // accesses going to the version of the turn
-  Buffer barriers;                // full[places], empty[places]
+  std::vector<Buffer> filled;  // by them, with a version for each place
+  std::vector<Buffer> own;     // of a turn, beside these
+  std::vector<Stmt> uses;      // accesses going to the version of the turn
+  Buffer barriers;             // full[places], empty[places]
 
   Expr place() const { return floormod(turn, Expr(places)); }
   Expr parity() const { return floormod(floordiv(turn, Expr(places)), Expr(2)); }
@@ -83,9 +83,8 @@ class Specializer {
     if (rings_.empty()) {
       if (has_bulk_copies(target_) &&
           contains<ForNode>(body, [](const ForNode& loop) { return loop.annotations.find(kBulkCopyKey); }))
-        return fail(ErrorCode::E301,
-                    fmt::format("a copy annotated \"{}\" stands in no pipelined loop annotated \"{}\"", kBulkCopyKey,
-                                kSpecializeWarpsKey));
+        return fail(ErrorCode::E301, fmt::format("a copy annotated \"{}\" stands in no pipelined loop annotated \"{}\"",
+                                                 kBulkCopyKey, kSpecializeWarpsKey));
       return SpecializedWarps{body, {}, 0};
     }
     if (shape_.extents[0] != kWarpGroupThreads || shape_.extents[2] != 1)
@@ -136,8 +135,8 @@ class Specializer {
   }
 
   tl::unexpected<Diagnostic> refuse(const ForNode& loop, std::string_view why) const {
-    return fail(ErrorCode::E301, fmt::format("loop {} is annotated \"{}\", and {}", loop.var->name,
-                                             kSpecializeWarpsKey, why));
+    return fail(ErrorCode::E301,
+                fmt::format("loop {} is annotated \"{}\", and {}", loop.var->name, kSpecializeWarpsKey, why));
   }
 
   Result<> add_ring(const ForNode& loop) {
@@ -182,17 +181,20 @@ class Specializer {
       }
       const auto* nest = part.as<ForNode>();
       if (!nest || !nest->annotations.find(kBulkCopyKey))
-        return refuse(loop, fmt::format("its first stage does something else than copies annotated \"{}\"",
-                                        kBulkCopyKey));
+        return refuse(loop,
+                      fmt::format("its first stage does something else than copies annotated \"{}\"", kBulkCopyKey));
       nests.push_back(nest);
     }
     if (nests.empty() || uses.empty()) return refuse(loop, "it has no copies ahead of what uses them");
     for (const ForNode* nest : nests) {
       FETTLE_TRY(BulkCopy copy, bulk_copy_of(*nest, params_, block_, cluster_));
-      if (std::ranges::find(before, copy.to) != before.end() || std::ranges::find(buffers, copy.to) == buffers.end())
-        return refuse(loop, fmt::format("buffer {} does not belong to one iteration and one copy", copy.to->name));
-      before.push_back(copy.to);
-      ring.filled.push_back(edited(copy.to, [&](BufferNode& b) { b.shape.insert(b.shape.begin(), Expr(ring.places)); }));
+      if (copy.stores) return refuse(loop, "one of its copies goes to memory");
+      if (std::ranges::find(before, copy.near) != before.end() ||
+          std::ranges::find(buffers, copy.near) == buffers.end())
+        return refuse(loop, fmt::format("buffer {} does not belong to one iteration and one copy", copy.near->name));
+      before.push_back(copy.near);
+      ring.filled.push_back(
+          edited(copy.near, [&](BufferNode& b) { b.shape.insert(b.shape.begin(), Expr(ring.places)); }));
       ring.bytes += copy.bytes();
       ring.listeners = std::max(ring.listeners, copy.blocks);
       ring.copies.push_back(std::move(copy));
@@ -209,9 +211,10 @@ class Specializer {
       ring.uses.push_back(VersionPicker(ring, before).rewrite(use));
     }
     if (reads_otherwise_)
-      return refuse(loop, "its threads read what bulk copies filled otherwise than by products of a warp group (wgmma)");
-    ring.barriers = make_buffer(rings_.empty() ? "ring" : fmt::format("ring{}", rings_.size()),
-                                {Expr(2 * ring.places)}, kI64, "shared");
+      return refuse(loop,
+                    "its threads read what bulk copies filled otherwise than by products of a warp group (wgmma)");
+    ring.barriers = make_buffer(rings_.empty() ? "ring" : fmt::format("ring{}", rings_.size()), {Expr(2 * ring.places)},
+                                kI64, "shared");
     rings_.push_back(std::move(ring));
     return {};
   }
@@ -260,8 +263,8 @@ class Specializer {
       const Buffer& to = ring.filled[c];
       std::vector<Expr> at(to->shape.size(), Expr(0));
       at[0] = ring.place();
-      std::vector<Expr> args = {address_of(to, at),      ring.full(),     Expr(static_cast<int64_t>(maps_.size())),
-                                Expr(copy.blocks),       Expr(copy.rows), Expr(copy.columns)};
+      std::vector<Expr> args = {address_of(to, at), ring.full(),     Expr(static_cast<int64_t>(maps_.size())),
+                                Expr(copy.blocks),  Expr(copy.rows), Expr(copy.columns)};
       args.insert(args.end(), copy.coordinates.begin(), copy.coordinates.end());
       turn.push_back(effect(kBulkLoadCall, std::move(args)));
       maps_.push_back(copy.map);

@@ -120,28 +120,30 @@ class Rewriter : public RangeMutator {
                                  call.dtype));
   }
 
-  // What is a multiple of the period stays out, so that the rest, which often does not change in loops, is computed
-  // once.
   Expr swizzled(const Expr& offset, const Swizzle& how) {
-    const LinearForm all = analyzer_.linear(offset);
-    LinearForm outer, inner;
-    for (const LinearTerm& term : all.terms)
-      (term.coeff % how.period() == 0 ? outer : inner).add_term(term.expr, term.coeff);
-    inner.add_constant(floormod_int(all.constant, how.period()));
-    outer.add_constant(all.constant - floormod_int(all.constant, how.period()));
-    if (!analyzer_.can_prove_nonnegative(inner)) {
-      outer = LinearForm();
-      inner = all;
-    }
-    const Expr low = to_expr(inner);
-    const Expr chunk = floormod(floordiv(low, Expr(how.line)), Expr(how.rows)) * kChunk;
-    return to_expr(outer) + binary(BinaryOp::kBitXor, low, chunk);
+    return swizzled_offset(analyzer_, offset, how.line, how.rows, kChunk);
   }
 
   Uses& uses_;
 };
 
 }  // namespace
+
+// What is a multiple of the period stays out, so that the rest, which often does not change in loops, is computed once.
+Expr swizzled_offset(Analyzer& analyzer, const Expr& offset, int64_t line, int64_t rows, int64_t chunk) {
+  const int64_t period = line * rows;
+  const LinearForm all = analyzer.linear(offset);
+  LinearForm outer, inner;
+  for (const LinearTerm& term : all.terms) (term.coeff % period == 0 ? outer : inner).add_term(term.expr, term.coeff);
+  inner.add_constant(floormod_int(all.constant, period));
+  outer.add_constant(all.constant - floormod_int(all.constant, period));
+  if (!analyzer.can_prove_nonnegative(inner)) {
+    outer = LinearForm();
+    inner = all;
+  }
+  const Expr low = to_expr(inner);
+  return to_expr(outer) + binary(BinaryOp::kBitXor, low, floormod(floordiv(low, Expr(line)), Expr(rows)) * chunk);
+}
 
 Func swizzle_shared(const Func& func, const std::vector<Buffer>& asked) {
   Uses uses;

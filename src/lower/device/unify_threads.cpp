@@ -6,6 +6,7 @@
 #include "ir/annotations.h"
 #include "ir/rewrite.h"
 #include "ir/text.h"
+#include "lower/device/bulk_copy.h"
 #include "lower/device/passes.h"
 #include "target/tensor_intrinsic.h"
 #include "target/thread_axes.h"
@@ -80,7 +81,7 @@ class ThreadUnifier {
     }
     if (loop && loop->annotations.find(kTensorizeKey)) return tensor_tile(*loop, bounds);
     // What the copy engine does is no thread's work.
-    if (loop && loop->annotations.find(kBulkCopyKey) && in_ring_) return s;
+    if (loop && loop->annotations.find(kBulkCopyKey) && has_bulk_copies(target_)) return in_ring_ ? s : leaf(s, bounds);
     if (loop && is_ring(*loop, target_)) {
       in_ring_ = true;
       const Stmt ring = with_body(*loop, rewrite(loop->body, bounds));
