@@ -5,6 +5,7 @@
 #include "schedule/dataflow/dataflow.h"
 #include "tune/parts/gpu_grid.h"
 #include "tune/parts/gpu_nest.h"
+#include "tune/parts/gpu_product.h"
 #include "tune/parts/gpu_rows.h"
 #include "tune/parts/inline.h"
 #include "tune/space/rule.h"
@@ -86,12 +87,32 @@ Result<> rows_to_blocks(RuleContext& ctx, BlockRef block) {
   return fail(ErrorCode::E230, "the rows fit no block of threads");
 }
 
+// A tile is more than a vector, and has some terms.
+bool pays_in_tiles(const BlockStructure& block) {
+  const auto loops = product_loops(block);
+  constexpr int64_t kLeast = 8;
+  return loops && block.extents[loops->row] >= kLeast && block.extents[loops->column] >= kLeast &&
+         block.extents[loops->term] >= kLeast;
+}
+
 }  // namespace
 
 // Reductions along memory that split_rows_among_threads has cut, with what works on the same rows.
 extern constinit const Rule gpu_rows_def = {
     "gpu_rows", [](const RuleContext& ctx, const BlockNode& block) { return rows_around(ctx, block).has_value(); },
     rows_to_blocks};
+
+// A product of matrices, with what is done to its elements.
+extern constinit const Rule gpu_product_def = {
+    "gpu_product",
+    [](const RuleContext& ctx, const BlockNode& block) {
+      const auto structure = block.init ? block_structure(ctx.schedule.func(), block) : std::nullopt;
+      return structure && product_loops(*structure) && pays_in_tiles(*structure);
+    },
+    [](RuleContext& ctx, BlockRef block) {
+      return by_part(ctx, block, "gpu_product",
+                     [&] { return gpu_product(ctx.schedule, *ctx.target, *ctx.decider, block); });
+    }};
 
 // Everything that no other rule takes.
 extern constinit const Rule gpu_nest_def = {"gpu_nest", [](const RuleContext&, const BlockNode&) { return true; },
