@@ -209,6 +209,15 @@ Result<Finished> own_nest(Making& m, BlockRef block, const Loops& own) {
     FETTLE_TRY(const BlockNode* made, block_node(s, copy));
     finished.push_back(made->name);
   }
+  if (!reduces) return finished;
+  // Sums begin before the first term, not with a question at each.
+  Schedule trial = s;
+  FETTLE_TRY(const LoopsByKind kinds, loops_by_kind(trial, block));
+  if (const auto init = decompose_reduction(trial, {.block = block, .loop = kinds.reduction.front()})) {
+    FETTLE_TRY(const BlockNode* made, block_node(trial, *init));
+    finished.push_back(made->name);
+    s = std::move(trial);
+  }
   return finished;
 }
 
@@ -241,8 +250,6 @@ Result<Finished> gpu_nest(Schedule& s, const Target& target, Decider& decider, B
   const auto tried = [&](const auto& make) -> std::optional<Finished> {
     Schedule before = s;
     auto made = make();
-    if (!made && getenv("DBG")) fprintf(stderr, "%s\n", made.error().to_string().c_str());
-    if (made && getenv("DBG")) if (auto c = check_on_device(s.func(), target); !c) fprintf(stderr, "%s\n", c.error().to_string().c_str());
     if (made && check_on_device(s.func(), target)) return std::move(*made);
     s = std::move(before);
     return std::nullopt;

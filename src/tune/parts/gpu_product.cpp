@@ -16,10 +16,11 @@ namespace {
 // A tile of the result for a block of threads, steps of the terms that shared memory holds, and each thread's part.
 struct Tiles {
   int64_t rows, columns, terms, thread_rows, thread_columns;
+  int64_t blocks = 0;  // for which a multiprocessor is to have registers; 0: as many as there are
   int64_t threads() const { return rows / thread_rows * (columns / thread_columns); }
 };
 
-constexpr Tiles kTiles[] = {{128, 128, 16, 8, 8}, {64, 64, 16, 4, 4}, {32, 32, 16, 4, 4}};
+constexpr Tiles kTiles[] = {{128, 128, 16, 8, 8, 2}, {64, 64, 16, 4, 4}, {32, 32, 16, 4, 4}};
 constexpr int64_t kGroup = 4;  // neighbours of 4 bytes: one access
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -95,13 +96,15 @@ class Product {
     if (!loops) return fail(ErrorCode::E230, node->name + " is no product of matrices of constant extents");
     roles_ = *loops;
     extents_ = structure->extents;
+    row_dimension_ = static_cast<size_t>(structure->store.dimension_of(structure->vars[roles_.row]));
+    column_dimension_ = static_cast<size_t>(structure->store.dimension_of(structure->vars[roles_.column]));
     for (const size_t load : {roles_.left, roles_.right}) {
       const AccessPattern& access = structure->loads[load];
       Factor& factor = factors_.emplace_back();
       factor.buffer = access.buffer;
       factor.rank = access.indices.size();
-      factor.dimension = static_cast<size_t>(
-          access.dimension_of(structure->vars[load == roles_.left ? roles_.row : roles_.column]));
+      factor.dimension =
+          static_cast<size_t>(access.dimension_of(structure->vars[load == roles_.left ? roles_.row : roles_.column]));
       factor.along_terms = access.strides[roles_.term] == 1;
     }
     return {};
@@ -150,13 +153,68 @@ class Product {
     return {};
   }
 
+  // Who takes the sums from the threads' registers: what reads them element by element, as one block, or a copy.
+  Result<BlockRef> reader() {
+    FETTLE_TRY(const BlockNode* node, block_node(s_, block_));
+    const Buffer sums = node->writes.front().buffer;
+    for (Schedule before = s_; !is_param(s_.func(), sums.get()); before = s_) {
+      const std::vector<const BlockNode*> readers = consumers_of(s_.func().root(), sums.get());
+      if (readers.size() != 1 || !is_elementwise(*readers.front(), sums)) break;
+      const std::string name = readers.front()->name;
+      const Buffer made = readers.front()->writes.front().buffer;
+      const auto next = consumers_of(s_.func().root(), made.get());
+      const bool goes_on = !is_param(s_.func(), made.get()) && next.size() == 1 && is_elementwise(*next.front(), made);
+      if (goes_on && try_inline(s_, name)) continue;
+      FETTLE_TRY_VOID(set_scope(s_, {.block = block_, .index = 0, .scope = "local"}));
+      return get_block(s_, {.name = name});
+    }
+    return cache_write(s_, {.block = block_, .write_index = 0, .scope = "local"});
+  }
+
+  // Each element is made of that one of the buffer whose indices are its iterators.
+  static bool is_elementwise(const BlockNode& block, const Buffer& buffer) {
+    if (block.init || !single_store(block)) return false;
+    for (const IterVar& iter : block.iters)
+      if (iter.kind != IterKind::kSpatial) return false;
+    const auto loads = loads_of(block.body, buffer.get());
+    return std::ranges::all_of(loads, [&](const std::vector<Expr>& indices) {
+      return std::ranges::all_of(indices, [&](const Expr& index) {
+        return as_int(index) ||
+               std::ranges::any_of(block.iters, [&](const IterVar& i) { return i.var.get() == index.get(); });
+      });
+    });
+  }
+
+  // The sums of a thread, in groups of neighbours, next to one another in its memory.
+  Result<> gather_sums() {
+    FETTLE_TRY(const BlockNode* node, block_node(s_, block_));
+    const size_t rank = node->writes.front().buffer->shape.size();
+    IndexMap map;
+    std::vector<Expr> groups, places;
+    for (size_t d = 0; d < rank; ++d) {
+      const Var var = make_var(fmt::format("d{}", d));
+      map.inputs.push_back(var);
+      const bool row = d == row_dimension_, column = d == column_dimension_;
+      const int64_t step = row ? tiles_.rows / groups_m_ : tiles_.columns / groups_n_;
+      if (row || column) {
+        groups.push_back(floordiv(Expr(var), Expr(step)));
+        places.push_back(floormod(Expr(var), Expr(step)));
+      } else {
+        map.outputs.push_back(Expr(var));
+      }
+    }
+    map.outputs.insert(map.outputs.end(), groups.begin(), groups.end());
+    map.outputs.insert(map.outputs.end(), places.begin(), places.end());
+    return transform_layout(s_, {.block = block_, .buffer_index = 0, .buffer_index_type = "write", .index_map = map});
+  }
+
   // blocks; threads; steps of terms; virtual threads; terms; elements
   Result<> cut() {
     const int64_t threads_m = tiles_.rows / tiles_.thread_rows, threads_n = tiles_.columns / tiles_.thread_columns;
     groups_m_ = tiles_.thread_rows / kGroup;
     groups_n_ = tiles_.thread_columns / kGroup;
-    FETTLE_TRY(const BlockRef back, cache_write(s_, {.block = block_, .write_index = 0, .scope = "local"}));
-    inline_consumers(s_, back);
+    FETTLE_TRY(const BlockRef back, reader());
+    FETTLE_TRY_VOID(gather_sums());
     FETTLE_TRY(const Loops l, get_loops(s_, {.block = block_}));
     FETTLE_TRY(const Loops i, split(s_, {.loop = l[roles_.row], .factors = {kInfer, groups_m_, threads_m, kGroup}}));
     FETTLE_TRY(const Loops j, split(s_, {.loop = l[roles_.column], .factors = {kInfer, groups_n_, threads_n, kGroup}}));
@@ -169,6 +227,7 @@ class Product {
     FETTLE_TRY_VOID(reorder(s_, {.loops = order}));
     FETTLE_TRY(const LoopRef all, fuse(s_, {.loops = blocks}));
     FETTLE_TRY_VOID(bind(s_, {.loop = all, .thread_axis = "blockIdx.x"}));
+    if (tiles_.blocks > 1) FETTLE_TRY_VOID(annotate(s_, {.target = all, .key = kMinBlocksKey, .value = tiles_.blocks}));
     FETTLE_TRY_VOID(bind(s_, {.loop = i[2], .thread_axis = "threadIdx.y"}));
     FETTLE_TRY_VOID(bind(s_, {.loop = j[2], .thread_axis = "threadIdx.x"}));
     FETTLE_TRY_VOID(bind(s_, {.loop = i[1], .thread_axis = "vthread.y"}));
@@ -243,6 +302,7 @@ class Product {
   std::vector<Factor> factors_;
   Tiles tiles_{};
   int64_t groups_m_ = 1, groups_n_ = 1;
+  size_t row_dimension_ = 0, column_dimension_ = 0;  // of the result
   std::vector<std::string> padded_;
   LoopRef steps_{}, some_terms_{}, term_{};
   Finished finished_;

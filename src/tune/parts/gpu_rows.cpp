@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "analysis/verify.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
@@ -13,14 +14,17 @@ namespace {
 
 using Loops = std::vector<LoopRef>;
 
-constexpr int64_t kFewestElements = 32;    // of a row; shorter ones are a thread's
-constexpr int64_t kLanes = 4;              // of 4 bytes each: one access
-constexpr int64_t kTurns = 4;              // that a thread has of a row, if it is so long
-constexpr int64_t kMostTurns = 8;          // with up to 1024 threads
+constexpr int64_t kFewestElements = 32;  // of a row; shorter ones are a thread's
+constexpr int64_t kLanes = 4;            // of 4 bytes each: one access
+constexpr int64_t kTurns = 4;            // that a thread has of a row, if it is so long
+constexpr int64_t kMostTurns = 8;        // with up to 1024 threads
+constexpr int64_t kWarp = 32;
 constexpr int64_t kUsualThreads = 256, kMostThreads = 1024;
-constexpr int64_t kGroups = 16;            // of threads, whose parts are reduced first
-constexpr int64_t kThreadsOfUnit = 1024;   // of a multiprocessor, where all threads reduce one thing
-constexpr int64_t kMostKept = 64;          // elements of a row that a thread keeps in registers
+constexpr int64_t kGroups = 16;              // of threads, whose parts are reduced first
+constexpr int64_t kThreadsOfUnit = 1024;     // of a multiprocessor, where all threads reduce one thing
+constexpr int64_t kThreadsOfColumns = 2048;  // of a multiprocessor, where each adds up terms of one result
+constexpr int64_t kFewestTerms = 16;         // of a part of a column
+constexpr int64_t kMostKept = 64;            // elements of a row that a thread keeps in registers
 
 // The last iterator of a reduction along memory, where no iterator of the result moves along memory.
 std::optional<size_t> along_memory(const BlockStructure& block) {
@@ -37,14 +41,36 @@ std::optional<size_t> along_memory(const BlockStructure& block) {
   return reads_along ? last : std::nullopt;
 }
 
+int64_t threads_of(const Target& target, int64_t of_unit) {
+  return (target.gpu ? target.gpu->multiprocessors : 1) * of_unit;
+}
+
+// Where neighbouring results lie side by side, each thread has one; where these are too few for all threads, several
+// have parts of it, and a further launch reduces these.
+Result<> split_columns(Schedule& s, const Target& target, const BlockStructure& structure, const std::string& name) {
+  std::optional<size_t> last;
+  for (size_t i = 0; i < structure.n_iters(); ++i)
+    if (structure.reduce[i]) last = i;
+  if (!last || structure.open[*last]) return {};
+  const int64_t terms = structure.extents[*last], results = structure.points() / terms;
+  const int64_t wanted = threads_of(target, kThreadsOfColumns) / std::max<int64_t>(results, 1);
+  int64_t parts = 1;
+  while (2 * parts <= wanted && 2 * parts * kFewestTerms <= terms) parts *= 2;
+  while (parts > 1 && terms % parts != 0) --parts;  // of one length
+  if (parts == 1) return {};
+  FETTLE_TRY(const BlockRef block, get_block(s, {.name = name}));
+  return reformulate(s, {.block = block, .kind = "split_reduction", .numbers = {parts}})
+      .map([](const std::vector<BlockRef>&) {});
+}
+
 Result<> split_row(Schedule& s, const Target& target, const std::string& name) {
   const auto structure = block_structure(s.func(), *find_block(s.func()->body, name), Extents::kOpen);
   if (!structure || is_matrix_product(*structure)) return {};
   const auto last = along_memory(*structure);
-  if (!last) return {};
+  if (!last) return split_columns(s, target, *structure, name);
   Extent terms{.expr = {}, .value = structure->extents[*last], .constant = !structure->open[*last]};
   const int64_t results = structure->points() / terms.value;
-  const int64_t all = (target.gpu ? target.gpu->multiprocessors : 1) * kThreadsOfUnit;
+  const int64_t all = threads_of(target, kThreadsOfUnit);
   Schedule trial = s;
   FETTLE_TRY(BlockRef block, get_block(trial, {.name = name}));
   const auto in_parts = [&](std::vector<IntRef> numbers) -> Result<> {
@@ -100,11 +126,15 @@ Result<> unroll_short(Schedule& s, const Loops& loops) {
   return {};
 }
 
-// [turn, thread, lane] of a row's elements → thread outside, turns unrolled, and the lanes.
-Result<> deal_out_elements(Schedule& s, const Loops& elements, const RowThreads& by, bool lanes_are_accesses) {
+// [turn, thread, lane] of a row's elements → thread outside, turns unrolled, and the lanes. `kept`: each thread has all
+// of its elements in registers.
+Result<> deal_out_elements(Schedule& s, const Loops& elements, const RowThreads& by, bool lanes_are_accesses,
+                           bool kept) {
   FETTLE_TRY(const LoopRef all, fuse(s, {.loops = elements}));
   FETTLE_TRY(const Extent extent, extent_of_loop(s, all));
   const int64_t at_once = by.threads * by.lanes;
+  if (kept && (!extent.constant || extent.value > kMostKept * by.threads))
+    return fail(ErrorCode::E230, "the row is too long for registers");
   const bool exact = extent.constant && extent.value % at_once == 0;
   Loops parts, lanes;
   LoopRef rest = all;
@@ -113,14 +143,13 @@ Result<> deal_out_elements(Schedule& s, const Loops& elements, const RowThreads&
     rest = parts[0];
     lanes = {parts[1]};
   }
-  FETTLE_TRY(parts, split(s, {.loop = rest,
-                              .factors = {kInfer, by.threads},
-                              .tail = exact ? Tail::kExact : Tail::kGuard}));
+  FETTLE_TRY(parts,
+             split(s, {.loop = rest, .factors = {kInfer, by.threads}, .tail = exact ? Tail::kExact : Tail::kGuard}));
   Loops order = {parts[1], parts[0]};
   order.insert(order.end(), lanes.begin(), lanes.end());
   FETTLE_TRY_VOID(reorder(s, {.loops = order}));
   FETTLE_TRY_VOID(bind(s, {.loop = parts[1], .thread_axis = "threadIdx.x"}));
-  FETTLE_TRY_VOID(unroll_short(s, {parts[0]}));
+  if (extent.constant && extent.value <= kMostKept * by.threads) FETTLE_TRY_VOID(unroll(s, {.loop = parts[0]}));
   for (const LoopRef& lane : lanes)
     FETTLE_TRY_VOID(lanes_are_accesses ? vectorize(s, {.loop = lane}) : unroll(s, {.loop = lane}));
   return {};
@@ -160,9 +189,8 @@ class Rows {
     }
     if (parts.empty()) return fail(ErrorCode::E230, "no reduction of the rows has been split among threads");
     threads_ = {.threads = parts.front().first, .lanes = 1};
-    const bool in_lanes = std::ranges::any_of(parts, [&](const auto& part) {
-      return part.first * kLanes == threads_.threads && part.second == kLanes;
-    });
+    const bool in_lanes = std::ranges::any_of(
+        parts, [&](const auto& part) { return part.first * kLanes == threads_.threads && part.second == kLanes; });
     if (in_lanes) threads_ = {.threads = threads_.threads / kLanes, .lanes = kLanes};
     if (threads_.threads > target_.max_threads_per_block) return fail(ErrorCode::E230, "more threads than a block has");
     return {};
@@ -270,11 +298,10 @@ class Rows {
       FETTLE_TRY(const BlockNode* other, block_node(s_, parts_[b].ref));
       if (read_region(*other, buffer.get()) && walks(parts_[b], buffer)) others.push_back(parts_[b].ref);
     }
-    FETTLE_TRY(const BlockRef copy,
-               cache_read(s_, {.block = parts_[first].ref,
-                               .read_index = at - node->reads.begin(),
-                               .scope = "local",
-                               .consumer_blocks = others}));
+    FETTLE_TRY(const BlockRef copy, cache_read(s_, {.block = parts_[first].ref,
+                                                    .read_index = at - node->reads.begin(),
+                                                    .scope = "local",
+                                                    .consumer_blocks = others}));
     FETTLE_TRY(const BlockNode* made, block_node(s_, copy));
     const std::string name = made->name;
     finished_.push_back(name);
@@ -288,7 +315,7 @@ class Rows {
     if (around == 0) FETTLE_TRY_VOID(compute_at(s_, {.block = copy, .loop = blocks_}));
     Part part{.ref = copy, .name = name, .depth = 1};
     FETTLE_TRY(const OwnLoops own, own_loops(s_, part));
-    return deal_out_elements(s_, own.spatial, threads_, true);
+    return deal_out_elements(s_, own.spatial, threads_, true, true);
   }
 
   Result<> schedule(const Part& part) {
@@ -308,7 +335,7 @@ class Rows {
     if (!part.reduces) {
       if (own.spatial.empty()) return in("local");
       FETTLE_TRY_VOID(in("local"));
-      return deal_out_elements(s_, own.spatial, by, is_output);
+      return deal_out_elements(s_, own.spatial, by, is_output, !is_output);
     }
     if (own.spatial.empty()) {  // by all threads, each for itself
       if (is_output) {
@@ -365,6 +392,7 @@ std::optional<RowThreads> row_threads(const Extent& elements) {
   if (elements.constant && elements.value % kLanes == 0) by.lanes = kLanes;
   const int64_t accesses = elements.value / by.lanes;
   by.threads = 8;
+  while (by.threads < kWarp && 2 * by.threads <= accesses) by.threads *= 2;
   while (by.threads < kUsualThreads && 2 * by.threads * kTurns <= accesses) by.threads *= 2;
   while (by.threads < kMostThreads && accesses > kMostTurns * by.threads) by.threads *= 2;
   return by;
@@ -376,7 +404,7 @@ Result<> split_rows_among_threads(Schedule& s, const Target& target) {
     if (block->init) reductions.push_back(block->name);
   for (const std::string& name : reductions) {
     Schedule before = s;
-    if (!split_row(s, target, name)) s = std::move(before);
+    if (!split_row(s, target, name) || !verify(s.func(), target)) s = std::move(before);
   }
   return {};
 }

@@ -52,9 +52,10 @@ constexpr const Rule* kRules[] = {
 };
 
 constexpr const Rule* kGpuRules[] = {
-    &gpu_product_def,  // a product of matrices; those of warp groups come before it
-    &gpu_rows_def,     // rows that are reduced, with what works on the same ones
-    &gpu_nest_def,     // anything
+    &gpu_product_def,    // a product of matrices; those of warp groups come before it
+    &gpu_rows_def,       // rows that are reduced, with what works on the same ones
+    &gpu_transpose_def,  // what reads along another dimension than it writes
+    &gpu_nest_def,       // anything
 };
 static_assert(std::size(kRules) + std::size(kGpuRules) == tune_rules::kDefined,
               "each rule in rules/ has its place in one of these lists");
@@ -94,7 +95,6 @@ bool attempt(RuleContext& ctx, const Rule& rule, const std::string& block) {
     RuleContext trial = ctx;
     trial.decider = decider;
     auto ref = get_block(trial.schedule, {.name = block});
-    if (ref && getenv("DBG")) { RuleContext t2 = trial; auto r = rule.apply(t2, *ref); if (!r) fprintf(stderr, "rule %s: %s\n", std::string(rule.name).c_str(), r.error().to_string().c_str()); else if (auto k = keeps_rules(t2.schedule, *ctx.target); !k) fprintf(stderr, "rule %s: %s\n", std::string(rule.name).c_str(), k.error().to_string().c_str()); }
     if (ref && rule.apply(trial, *ref) && keeps_rules(trial.schedule, *ctx.target)) {
       FETTLE_CHECK_MSG(trial.done.contains(block) || !find_block(trial.schedule.func()->body, block),
                        "the rule " + std::string(rule.name) + " succeeded, but did not note " + block + " as done");

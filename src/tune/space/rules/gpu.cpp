@@ -7,6 +7,7 @@
 #include "tune/parts/gpu_nest.h"
 #include "tune/parts/gpu_product.h"
 #include "tune/parts/gpu_rows.h"
+#include "tune/parts/gpu_transpose.h"
 #include "tune/parts/inline.h"
 #include "tune/space/rule.h"
 
@@ -22,7 +23,8 @@ bool fits_blocks(const RuleContext& ctx, const RowGroup& group) {
   int64_t rows = 1, elements = 1;
   for (const size_t row : group.rows) rows *= last->extents[row];
   for (const std::string& name : group.blocks)
-    elements = std::max(elements, block_structure(func, *find_block(func->body, name), Extents::kOpen)->points() / rows);
+    elements =
+        std::max(elements, block_structure(func, *find_block(func->body, name), Extents::kOpen)->points() / rows);
   const int64_t units = ctx.target->gpu ? ctx.target->gpu->multiprocessors : 1;
   return elements <= kMostElementsOfBlock || 2 * rows >= units;
 }
@@ -77,8 +79,6 @@ Result<> rows_to_blocks(RuleContext& ctx, BlockRef block) {
       now = *again;
     }
     const auto finished = gpu_rows(trial, *ctx.target, now, keeps);
-    if (!finished && getenv("DBG")) fprintf(stderr, "rows %d: %s\n", keeps, finished.error().to_string().c_str());
-    if (finished && getenv("DBG")) if (auto c = check_on_device(trial.func(), *ctx.target); !c) fprintf(stderr, "rows %d: %s\n", keeps, c.error().to_string().c_str());
     if (!finished || !check_on_device(trial.func(), *ctx.target)) continue;
     ctx.schedule = std::move(trial);
     ctx.done.insert(finished->begin(), finished->end());
@@ -114,12 +114,22 @@ extern constinit const Rule gpu_product_def = {
                      [&] { return gpu_product(ctx.schedule, *ctx.target, *ctx.decider, block); });
     }};
 
+// What reads along another dimension than it writes.
+extern constinit const Rule gpu_transpose_def = {
+    "gpu_transpose",
+    [](const RuleContext& ctx, const BlockNode& block) {
+      const auto structure = block_structure(ctx.schedule.func(), block, Extents::kOpen);
+      return structure && transposing(*structure).has_value();
+    },
+    [](RuleContext& ctx, BlockRef block) {
+      return by_part(ctx, block, "gpu_transpose", [&] { return gpu_transpose(ctx.schedule, *ctx.target, block); });
+    }};
+
 // Everything that no other rule takes.
-extern constinit const Rule gpu_nest_def = {"gpu_nest", [](const RuleContext&, const BlockNode&) { return true; },
-                                            [](RuleContext& ctx, BlockRef block) {
-                                              return by_part(ctx, block, "gpu_nest", [&] {
-                                                return gpu_nest(ctx.schedule, *ctx.target, *ctx.decider, block);
-                                              });
-                                            }};
+extern constinit const Rule gpu_nest_def = {
+    "gpu_nest", [](const RuleContext&, const BlockNode&) { return true; },
+    [](RuleContext& ctx, BlockRef block) {
+      return by_part(ctx, block, "gpu_nest", [&] { return gpu_nest(ctx.schedule, *ctx.target, *ctx.decider, block); });
+    }};
 
 }  // namespace fettle
