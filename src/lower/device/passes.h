@@ -81,7 +81,7 @@ inline constexpr const char* kAsyncCopyCall = "async_copy";
 ///   →   for k: [barrier(1); …]; barrier()
 Stmt relax_waits(const Stmt& body);
 
-/// What unrolled loops and lanes (kLanesKey) store to memory of all goes through the thread's own: all that neighbouring
+/// What unrolled loops and lanes (kLanesKey) store to memory of all goes through the thread's own: what neighbouring
 /// lanes read is loaded, then the elements are worked out, then they are stored. So loads are in flight together, and
 /// vector_copies makes each of these moves one access.
 ///   for u in 2 unrolled: for v in 4 {lanes}: B[8*t + 4*u + v] = f(A[8*t + 4*u + v])

@@ -1,6 +1,6 @@
 #pragma once
-// Products of matrices on a GPU: tiles of the result for blocks of threads, whose operands go through shared memory, and
-// smaller tiles in the registers of each thread.
+// Products of matrices on a GPU: tiles of the result for blocks of threads, whose operands go through shared memory,
+// and smaller tiles in the registers of each thread.
 //
 //   for i: for j: for k: C[i, j] += A[i, k] * B[k, j];   D[i, j] = f(C[i, j])
 //   →  for by: for bx: for ty: for tx: [for k0: A_shared, B_shared; for k1: C_local[…] += A_local[…] * B_local[…]]

@@ -3,7 +3,7 @@
 // all blocks in the registers of the threads that have it.
 //
 //   M[i] = max_k X[i, k];  E[i, k] = exp(X[i, k] - M[i]);  S[i] = sum_k E[i, k];  Y[i, k] = E[i, k] / S[i]
-//   →  for b blockIdx.x: X_local = X[b, …]; M: each thread its part, the parts of 16 threads, all of these; E_local; S; Y
+//   →  for b blockIdx.x: X_local = X[b, …]; M: a part for each thread, then their parts; E_local; S; Y
 
 #include "schedule/schedule.h"
 #include "target/target.h"
