@@ -516,6 +516,7 @@ std::span<const D::NestPass> D::nest_passes() {
       {"check_warp_tiles", [](D& d, Nest& n) { return d.check_warp_tiles(n.func()->body); }},
       {"place_fragments", [](D&, Nest& n) { return becomes(n, place_fragments(n.func())); }},
       {"place_factors", [](D&, Nest& n) { return becomes(n, place_factors(n.func())); }},
+      {"stage_lanes", [](D&, Nest& n) { return becomes(n, stage_lanes(n.func())); }},
       {"vector_copies", [](D&, Nest& n) { return becomes(n, vector_copies(n.func(), n.threads.shape, n.swizzled)); }},
       {"swizzle_staged", [](D&, Nest& n) { return becomes(n, swizzle_staged(n.func())); }},
       {"swizzle_shared", [](D&, Nest& n) { return becomes(n, swizzle_shared(n.func(), n.swizzled)); }},
