@@ -92,11 +92,17 @@ bool ParallelCheck::reads_what_came_before(size_t site, const Region& write, con
 Result<> ParallelCheck::check(const ForNode& loop) {
   if (!checks("races")) return {};
   Result<> checked = check_by_ranges(loop);
-  if (checked) return checked;
+  if (checked || runs_once(loop)) return {};
   const bool ordered = std::ranges::any_of(
       sites_, [&](const BlockSite& site) { return site.depth_of(&loop) >= 0 && keeps_order(*site.block); });
   if (ordered && check_iterations_independent(func_, loop)) return {};
   return checked;
+}
+
+bool ParallelCheck::runs_once(const ForNode& loop) {
+  for (size_t i = 0; i < sites_.size(); ++i)
+    if (sites_[i].depth_of(&loop) >= 0) return analyzer_at(i).int_bounds(loop.extent).max <= 1;
+  return false;
 }
 
 Result<> ParallelCheck::check_by_ranges(const ForNode& loop) {

@@ -24,6 +24,8 @@ class ParallelCheck {
  private:
   /// By the ranges that an iteration touches, and the kinds of iterators.
   Result<> check_by_ranges(const ForNode& loop);
+  /// It has one iteration at most, whatever the integer parameters are.
+  bool runs_once(const ForNode& loop);
   struct Known {
     bool asked = false;
     std::string problem;                        // why no two instances may run at once; empty: they may …

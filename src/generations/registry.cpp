@@ -11,7 +11,10 @@ namespace fettle {
 namespace {
 
 constexpr SpaceDef kSpaces[] = {
-    {"rules", "the product's own: what a block does to memory decides its rule", [] { return rule_space().clone(); }},
+    {.name = "rules",
+     .meaning = "the product's own: what a block does to memory decides its rule",
+     .make = [] { return rule_space().clone(); },
+     .on_gpus = true},
 };
 
 constexpr StrategyDef kStrategies[] = {

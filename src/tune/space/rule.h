@@ -54,10 +54,20 @@ struct Rule {
   Result<> (*apply)(RuleContext& ctx, BlockRef block);
 };
 
-/// What rule_space() is made of, in this order (rule_space.cpp). The rules are tried on each block: the first that
-/// applies and succeeds has it.
-std::span<const Stage> space_stages();
-std::span<const Rule* const> space_rules();
+/// What rule_space() is made of for the target, in this order (rule_space.cpp): one list for processors that work in
+/// vectors, one for targets with threads. The rules are tried on each block: the first that applies and succeeds has it.
+std::span<const Stage> space_stages(const Target& target);
+std::span<const Rule* const> space_rules(const Target& target);
+
+/// The part decides under RULE/BLOCK; what it finishes needs no further rule.
+template <class Part>
+Result<> by_part(RuleContext& ctx, BlockRef block, const std::string& rule, const Part& part) {
+  FETTLE_TRY(const BlockNode* node, block_node(ctx.schedule, block));
+  ctx.schedule.set_address_prefix(rule + "/" + node->name);
+  FETTLE_TRY(const Finished finished, part());
+  ctx.done.insert(finished.begin(), finished.end());
+  return {};
+}
 
 /// The space of these rules instead, after the same stages. `rules` must live as long.
 std::unique_ptr<Space> make_rule_space(std::span<const Rule* const> rules,

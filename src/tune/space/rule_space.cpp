@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <optional>
 
 #include "analysis/verify.h"
 #include "arith/analyzer.h"
@@ -13,6 +14,7 @@
 #include "schedule/reformulation.h"
 #include "tables/tune_rules.h"
 #include "tune/parts/auto_inline.h"
+#include "tune/parts/gpu_grid.h"
 #include "tune/parts/lane_reductions.h"
 #include "tune/parts/preferences.h"
 #include "tune/parts/tile_steps.h"
@@ -25,10 +27,16 @@
 namespace fettle {
 namespace {
 
+/// For processors that work in vectors.
 constexpr Stage kStages[] = {
     {"attention", choose_attention},
     {"winograd", choose_winograd},
     {"lane_reductions", [](RuleContext& ctx) { return lane_reductions(ctx.schedule, *ctx.target, *ctx.decider); }},
+    {"auto_inline", [](RuleContext& ctx) { return auto_inline(ctx.schedule, *ctx.target, *ctx.decider); }},
+};
+
+/// For targets with threads (Target::has_threads).
+constexpr Stage kGpuStages[] = {
     {"auto_inline", [](RuleContext& ctx) { return auto_inline(ctx.schedule, *ctx.target, *ctx.decider); }},
 };
 
@@ -40,7 +48,19 @@ constexpr const Rule* kRules[] = {
     &register_tiling_def,                 // a reduction
     &loop_nest_def,                       // anything
 };
-static_assert(std::size(kRules) == tune_rules::kDefined, "each rule in rules/ has its place in this list");
+
+constexpr const Rule* kGpuRules[] = {
+    &gpu_nest_def,  // anything
+};
+static_assert(std::size(kRules) + std::size(kGpuRules) == tune_rules::kDefined,
+              "each rule in rules/ has its place in one of these lists");
+
+/// What the points of a space are made of.
+struct Makers {
+  std::span<const Stage> stages;
+  std::span<const Rule* const> rules;
+};
+Makers makers_for(const Target& target) { return {space_stages(target), space_rules(target)}; }
 
 // The block that no rule has dealt with and that does most, or null.
 const BlockNode* next_block(const RuleContext& ctx) {
@@ -58,6 +78,10 @@ const BlockNode* next_block(const RuleContext& ctx) {
   return best;
 }
 
+Result<> keeps_rules(const Schedule& s, const Target& target) {
+  return target.has_threads() ? check_on_device(s.func(), target) : verify(s.func(), target, {.races = false});
+}
+
 // One rule on one block, on a copy of the state. A sampled point that turns out not to be legal gives way to the one
 // that the rule constructs.
 bool attempt(RuleContext& ctx, const Rule& rule, const std::string& block) {
@@ -66,7 +90,7 @@ bool attempt(RuleContext& ctx, const Rule& rule, const std::string& block) {
     RuleContext trial = ctx;
     trial.decider = decider;
     auto ref = get_block(trial.schedule, {.name = block});
-    if (ref && rule.apply(trial, *ref) && verify(trial.schedule.func(), *ctx.target, {.races = false})) {
+    if (ref && rule.apply(trial, *ref) && keeps_rules(trial.schedule, *ctx.target)) {
       FETTLE_CHECK_MSG(trial.done.contains(block) || !find_block(trial.schedule.func()->body, block),
                        "the rule " + std::string(rule.name) + " succeeded, but did not note " + block + " as done");
       trial.decider = ctx.decider;
@@ -100,12 +124,12 @@ Result<> begin_empty_sums(RuleContext& ctx) {
   return {};
 }
 
-Result<> run_rules(RuleContext& ctx, std::span<const Rule* const> rules) {
-  for (const Stage& stage : kStages)
+Result<> run_rules(RuleContext& ctx, const Makers& makers) {
+  for (const Stage& stage : makers.stages)
     if (ctx.done.empty()) FETTLE_TRY_VOID(stage.apply(ctx));  // else one has taken the whole program
   while (const BlockNode* block = next_block(ctx)) {
     const std::string name = block->name;
-    const bool taken = std::any_of(rules.begin(), rules.end(), [&](const Rule* rule) {
+    const bool taken = std::ranges::any_of(makers.rules, [&](const Rule* rule) {
       const BlockNode* now = find_block(ctx.schedule.func()->body, name);
       return rule->applies(ctx, *now) && attempt(ctx, *rule, name);
     });
@@ -116,7 +140,8 @@ Result<> run_rules(RuleContext& ctx, std::span<const Rule* const> rules) {
 
 class RuleSpace : public Space {
  public:
-  RuleSpace(std::span<const Rule* const> rules, double max_error_bound)
+  /// Without rules: those for the target.
+  RuleSpace(std::optional<std::span<const Rule* const>> rules, double max_error_bound)
       : rules_(rules), max_error_bound_(max_error_bound) {}
   std::string name() const override { return "rules"; }
   bool draws_by_address() const override { return true; }
@@ -127,13 +152,15 @@ class RuleSpace : public Space {
                     .target = target,
                     .threads = threads,
                     .max_error_bound = max_error_bound_};
-    ctx.schedule.set_target(std::move(target));
-    FETTLE_TRY_VOID(run_rules(ctx, rules_));
+    ctx.schedule.set_target(ctx.target);
+    Makers makers = makers_for(*ctx.target);
+    if (rules_) makers.rules = *rules_;
+    FETTLE_TRY_VOID(run_rules(ctx, makers));
     return std::move(ctx.schedule);
   }
 
  private:
-  const std::span<const Rule* const> rules_;
+  const std::optional<std::span<const Rule* const>> rules_;
   const double max_error_bound_;
 };
 
@@ -170,21 +197,25 @@ class BoundedSpace : public Space {
 
 }  // namespace
 
-std::span<const Stage> space_stages() { return kStages; }
+std::span<const Stage> space_stages(const Target& target) {
+  return target.has_threads() ? std::span<const Stage>(kGpuStages) : kStages;
+}
 
-std::span<const Rule* const> space_rules() { return kRules; }
+std::span<const Rule* const> space_rules(const Target& target) {
+  return target.has_threads() ? std::span<const Rule* const>(kGpuRules) : kRules;
+}
 
 std::unique_ptr<Space> make_rule_space(std::span<const Rule* const> rules, double max_error_bound) {
   return std::make_unique<RuleSpace>(rules, max_error_bound);
 }
 
 const Space& rule_space() {
-  static const RuleSpace space(kRules, std::numeric_limits<double>::infinity());
+  static const RuleSpace space(std::nullopt, std::numeric_limits<double>::infinity());
   return space;
 }
 
 std::unique_ptr<Space> within_error_bound(const Space& space, double max_error_bound) {
-  if (&space == &rule_space()) return std::make_unique<RuleSpace>(kRules, max_error_bound);
+  if (&space == &rule_space()) return std::make_unique<RuleSpace>(std::nullopt, max_error_bound);
   return std::make_unique<BoundedSpace>(space, max_error_bound);
 }
 
@@ -207,7 +238,7 @@ Result<Schedule> construct(const Func& workload, const std::shared_ptr<const Tar
                            double max_error_bound, const Instead& which) {
   PreferringDecider decider(which);
   RuleContext ctx = context_of(workload, target, threads, max_error_bound, decider);
-  FETTLE_TRY_VOID(run_rules(ctx, kRules));
+  FETTLE_TRY_VOID(run_rules(ctx, makers_for(*target)));
   return std::move(ctx.schedule);
 }
 
@@ -230,7 +261,7 @@ std::optional<Schedule> best_affine_order(const Schedule& constructed, const Fun
   std::optional<Schedule> best;
   std::optional<double> best_s;
   for_each_affine_order(start, [&](RuleContext made, bool reuses_rows) {
-    if (!run_rules(made, kRules) || !verify(made.schedule.func(), *target, {.races = false})) return;
+    if (!run_rules(made, makers_for(*target)) || !verify(made.schedule.func(), *target, {.races = false})) return;
     if (!best_s) best_s = preferences::kPaysToReorder * predict(constructed);
     const double seconds = predict(made.schedule) / (reuses_rows ? preferences::kReusedRows : 1);
     if (seconds >= *best_s) return;
@@ -246,6 +277,7 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
                                   const MicroKernelTable* micro_kernels, double max_error_bound) {
   Instead chosen;
   FETTLE_TRY(Schedule best, construct(workload, target, threads, max_error_bound, chosen));
+  if (target->has_threads()) return best;  // what there is to predict is a CPU's
   if (auto ordered = best_affine_order(best, workload, target, threads, max_error_bound, micro_kernels))
     return std::move(*ordered);
   const bool may_be_winograd = max_error_bound > 0 && winograd_convolution(workload);
@@ -284,6 +316,11 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
 
 Result<Schedule> accepted_default(const Func& workload, std::shared_ptr<const Target> target, int threads,
                                   double max_error_bound, const std::function<bool(const Schedule&)>& accept) {
+  if (target->has_threads()) {
+    FETTLE_TRY(Schedule made, construct(workload, target, threads, max_error_bound, {}));
+    if (!accept(made)) return fail(ErrorCode::E230, "no constructed schedule is accepted");
+    return made;
+  }
   std::vector<Instead> considered;
   if (max_error_bound > 0) considered = winograd_points(workload);
   for (size_t tile = preferences::kFavourites; tile-- > 0;)

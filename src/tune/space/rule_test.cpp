@@ -58,9 +58,12 @@ TEST(RuleDeathTest, ThatForgetsToNoteItsBlockAborts) {
 }
 
 TEST(Rule, AnyBlockHasABuiltInOne) {
-  EXPECT_EQ(space_rules().back()->name, "loop_nest");
-  for (const Rule* rule : space_rules())
-    EXPECT_EQ(std::ranges::count(space_rules(), rule->name, [](const Rule* r) { return r->name; }), 1);
+  const Target gpu = *parse_target("opencl");
+  EXPECT_EQ(space_rules(*avx512()).back()->name, "loop_nest");
+  EXPECT_EQ(space_rules(gpu).back()->name, "gpu_nest");
+  for (const Target& target : {*avx512(), gpu})
+    for (const Rule* rule : space_rules(target))
+      EXPECT_EQ(std::ranges::count(space_rules(target), rule->name, [](const Rule* r) { return r->name; }), 1);
 }
 
 }  // namespace

@@ -8,20 +8,6 @@
 #include "tune/space/rules/register_tiling.h"
 
 namespace fettle {
-namespace {
-
-// The part decides under RULE/BLOCK; what it finishes needs no further rule.
-template <class Part>
-Result<> by_part(RuleContext& ctx, BlockRef block, const std::string& rule, const Part& part) {
-  FETTLE_TRY(const BlockNode* node, block_node(ctx.schedule, block));
-  ctx.schedule.set_address_prefix(rule + "/" + node->name);
-  FETTLE_TRY(const Finished finished, part());
-  ctx.done.insert(finished.begin(), finished.end());
-  return {};
-}
-
-}  // namespace
-
 extern constinit const Rule multi_level_tiling_with_intrin_def = {
     "multi_level_tiling_with_intrin",
     [](const RuleContext& ctx, const BlockNode& block) {

@@ -1,0 +1,103 @@
+// The constructed defaults of targets with threads, run by OpenCL (and CUDA, where a device is) beside the interpreter.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "analysis/verify.h"
+#include "codegen/cuda/cuda_codegen.h"
+#include "codegen/cuda/cuda_compile.h"
+#include "codegen/device/testing.h"
+#include "tune/space/open_list.h"
+#include "tune/space/open_testing.h"
+#include "tune/space/space.h"
+#include "tune/space/test_workloads.h"
+
+namespace fettle {
+namespace {
+
+using testing::NamedWorkload;
+using testing::OpenWorkload;
+
+std::shared_ptr<const Target> target_named(const char* name) {
+  return std::make_shared<const Target>(parse_target(name).value());
+}
+
+// Kernels have many threads, but for those that make one element.
+void expect_threads(const Func& workload, const DeviceProgram& program) {
+  for (const auto& [name, kernel] : program.kernels) {
+    const bool alone = is_one(kernel.grid[0]) && kernel.block[0] * kernel.block[1] * kernel.block[2] == 1;
+    const bool one_element = std::ranges::all_of(kernel.func->params, [](const Param& param) {
+      return param.kind != ParamKind::kOutput || is_one(param.buffer->shape[0]);
+    });
+    EXPECT_FALSE(alone && !one_element) << workload->name << ": one thread runs all of\n" << to_text(kernel.func);
+  }
+}
+
+// NVRTC takes the program as it is for CUDA.
+void expect_compiles(const Func& workload, const char* arch) {
+  const auto target = target_named((std::string("cuda -arch ") + arch).c_str());
+  const auto s = default_schedule(workload, target, 1);
+  ASSERT_OK(s);
+  const auto program = lower_for_device(s->func(), *target);
+  ASSERT_OK(program) << to_text(s->func());
+  const auto source = emit_cuda(*program);
+  ASSERT_OK(source) << to_text(*program);
+  if (!has_nvrtc()) return;
+  EXPECT_OK(compile_cuda(*source, arch)) << *source;
+}
+
+testing::RunFn on_opencl(const DeviceProgram& program) {
+  setenv("POCL_CACHE_DIR", FETTLE_BINARY_DIR "/pocl-cache", 0);
+  return [&program](std::span<const BufferArg> args, std::span<const int64_t> ints) {
+    return run_opencl(program, args, ints);
+  };
+}
+
+class GpuDefaults : public ::testing::TestWithParam<NamedWorkload> {};
+
+TEST_P(GpuDefaults, AgreeWithTheInterpreter) {
+  const Func func = GetParam().func;
+  const auto target = target_named("opencl");
+  const auto s = default_schedule(func, target, 1);
+  ASSERT_OK(s);
+  EXPECT_OK(verify(s->func(), *target)) << to_text(s->func());
+  const auto program = lower_for_device(s->func(), *target);
+  ASSERT_OK(program) << to_text(s->func());
+  expect_threads(func, *program);
+  const OpenWorkload workload = {.name = GetParam().name, .sizes = {}, .make = {}, .tolerance = 1e-5};
+  EXPECT_TRUE(testing::agrees(workload, func, s->func(), {}, on_opencl(*program))) << to_text(*program);
+}
+
+TEST_P(GpuDefaults, CompileForCuda) { expect_compiles(GetParam().func, "sm_90"); }
+
+INSTANTIATE_TEST_SUITE_P(Workloads, GpuDefaults, ::testing::ValuesIn(testing::small_workloads()),
+                         [](const auto& info) { return info.param.name; });
+
+class OpenGpuDefaults : public ::testing::TestWithParam<OpenWorkload> {};
+
+TEST_P(OpenGpuDefaults, AgreeWithTheInterpreter) {
+  OpenWorkload workload = GetParam();
+  workload.tolerance = std::max(workload.tolerance, 1e-5);
+  const Func func = workload.open(), written = testing::with_identities(func);
+  const auto target = target_named("opencl");
+  const auto s = default_schedule(func, target, 1);
+  ASSERT_OK(s);
+  EXPECT_OK(verify(s->func(), *target)) << to_text(s->func());
+  const auto program = lower_for_device(s->func(), *target);
+  ASSERT_OK(program) << to_text(s->func());
+  expect_threads(func, *program);
+  const testing::RunFn run = on_opencl(*program);
+  const auto all = testing::values_of(workload);
+  for (size_t i = 0; i < all.size(); i += 1 + all.size() / 12)  // each takes OpenCL some milliseconds
+    ASSERT_TRUE(testing::agrees(workload, written, s->func(), all[i], run))
+        << testing::print(all[i]) << to_text(*program);
+}
+
+TEST_P(OpenGpuDefaults, CompileForCuda) { expect_compiles(GetParam().open(), "sm_90"); }
+
+INSTANTIATE_TEST_SUITE_P(Workloads, OpenGpuDefaults, ::testing::ValuesIn(testing::open_workloads()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace fettle
