@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the models of build/models/ whose weights cannot be fetched: real architectures as real exporters write them, with
 seeded random weights scaled so that activations keep a variance near 1.
-  make_models.py [--open]
---open: those whose sizes are open, too, which benchmarks alone need.
+  make_models.py [--open] [--half]
+--open: those whose sizes are open, too, which benchmarks alone need. --half: those of 16-bit floats, too, as NAME_f16.onnx.
 
 benchmarks/models.json says which; scripts/models/NAME.py makes one. Asserts the published numbers of parameters. Does
 nothing when all are there and were made by these very scripts. Needs the packages of build/python. Exit status: 0 all
@@ -20,7 +20,7 @@ TABLE = ROOT / "benchmarks" / "models.json"
 MODELS = ROOT / "build" / "models"
 STAMPS = MODELS / ".made.json"  # file → what made it, and its size
 MAKERS = ROOT / "scripts" / "models"
-SHARED = ["builder", "convnet", "transformer"]
+SHARED = ["builder", "convnet", "half", "transformer"]
 
 
 def stamp_of(maker, arguments):
@@ -31,7 +31,7 @@ def stamp_of(maker, arguments):
     return digest.hexdigest()
 
 
-def wanted(with_open):
+def wanted(with_open, with_half):
     """(file, maker, arguments) of each model to make."""
     for model in json.loads(TABLE.read_text())["models"]:
         if maker := model["source"].get("make"):
@@ -40,11 +40,16 @@ def wanted(with_open):
                 yield small["file"], maker, {"n_layers": small["layers"]}
             if with_open and (file := model.get("open")):
                 yield file, maker, {"is_open": True}
+            if with_half:
+                yield model["file"].replace(".onnx", "_f16.onnx"), maker, {"is_half": True}
 
 
 def make(file, maker, arguments):
     """Writes one model; returns its size."""
-    proto = importlib.import_module(f"models.{maker}").make(**arguments)
+    is_half = arguments.get("is_half", False)
+    proto = importlib.import_module(f"models.{maker}").make(**{k: v for k, v in arguments.items() if k != "is_half"})
+    if is_half:
+        proto = importlib.import_module("models.half").to_half(proto)
     data = proto.SerializeToString(deterministic=True)
     # Written under another name first: an interrupted run leaves no half model.
     part = MODELS / (file + ".part")
@@ -57,7 +62,7 @@ def main():
     MODELS.mkdir(parents=True, exist_ok=True)
     stamps = json.loads(STAMPS.read_text()) if STAMPS.exists() else {}
     missing = []
-    for file, maker, arguments in wanted("--open" in sys.argv[1:]):
+    for file, maker, arguments in wanted("--open" in sys.argv[1:], "--half" in sys.argv[1:]):
         path, stamp = MODELS / file, stamps.get(file, {})
         made = path.exists() and path.stat().st_size == stamp.get("size") and stamp_of(maker, arguments) == stamp["made_by"]
         if not made:
