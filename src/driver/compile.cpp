@@ -180,7 +180,7 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   for (const std::string& library : libraries_of(built.kernels)) artefact.compiler += ", needs " + library;
   FETTLE_TRY(state->device, device_of(target));
   const bool on_device = !state->device->shares_host_memory();
-  // The host program of such a model starts its kernels.
+  // The host program of such a model starts its kernels. Not every processor has a multiplication that adds.
   const Target host_target = on_device ? host_of_devices() : target;
   if (on_device) {
     artefact.device = state->device->driver->device;
@@ -278,7 +278,8 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   host.entry = "host";
   SizeTable table(graph, plan);
   host.funcs["host"] = host_program("host", interface, host_steps(plan, plan.steps, calls, artefact.step_names), table);
-  FETTLE_TRY(std::vector<uint8_t> host_object, compile_object(host, host_target, {.entry_name = artefact.entry}));
+  FETTLE_TRY(std::vector<uint8_t> host_object,
+             compile_object(host, host_target, {.contract = !on_device, .entry_name = artefact.entry}));
   artefact.objects.push_back(std::move(host_object));
   if (!table.empty()) {
     const std::vector<Func> programs = table.programs("sizes");
@@ -291,7 +292,8 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
         artefact.resize = symbol;
       else
         artefact.stages.push_back({symbol, table.arena_of(static_cast<int>(stage)), plan.stages[stage - 1].keeps});
-      FETTLE_TRY(std::vector<uint8_t> object, compile_object(sizes, host_target, {.entry_name = symbol}));
+      FETTLE_TRY(std::vector<uint8_t> object,
+                 compile_object(sizes, host_target, {.contract = !on_device, .entry_name = symbol}));
       artefact.objects.push_back(std::move(object));
     }
     artefact.n_sizes = static_cast<int32_t>(table.entries().size());

@@ -30,7 +30,8 @@ Result<KernelImage> compile_prologue(const Func& prologue, const std::string& en
                                 }));
   const Target host = host_of_devices();
   FETTLE_TRY(const LoweredKernel lowered, lower(serial, host, {.pipeline = Pipeline::kPlain}));
-  FETTLE_TRY(std::vector<uint8_t> object, compile_object(lowered.kernel, host, {.entry_name = entry}));
+  FETTLE_TRY(std::vector<uint8_t> object,
+             compile_object(lowered.kernel, host, {.contract = false, .entry_name = entry}));
   return image_of(entry, std::move(object));
 }
 
