@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-polyhedral bench-python bench-quantised bench-recurrent bench-schedule bench-search bench-sizes bench-split bench-tasks bench-threads bench-tiles bench-torch bench-vendor check-hostile check-jax check-stablehlo check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format lint sdist wheel site clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-polyhedral bench-python bench-quantised bench-recurrent bench-schedule bench-search bench-sizes bench-split bench-tasks bench-threads bench-tiles bench-torch bench-vendor check-hostile check-jax check-stablehlo check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format gpu-bundle lint sdist wheel site clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -82,6 +82,10 @@ bench-schedule: build ## Schedules by hand against the peaks of this machine
 
 bench-cuda: build ## Schedules by hand on an NVIDIA GPU, beside cuBLAS and a copy; says so where there is none
 	@$(BUILD)/bin/bench-cuda
+
+gpu-bundle: build ## Pack what a GPU is measured with, for a machine that has one: build/gpu/bundle.tar.xz, build/gpu/run.sh
+	@cmake --build $(BUILD) -j $(JOBS) --target fuzz
+	@scripts/gpu_bundle.sh
 
 bench-search: build ## Ways to search compared over 25 tasks (hours; goes on where it was interrupted): make bench-search ARGS="--trials 64"
 	@$(BUILD)/bin/bench-search $(ARGS)

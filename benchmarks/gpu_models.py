@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs compiled models whose kernels run on a GPU: compares their outputs with given ones, and times calls.
 
-usage: gpu_models.py MODEL.so [--reference REF.npz] [--seconds S] [--profile N] [--json OUT.json]
+usage: gpu_models.py MODEL.so [--reference REF.npz] [--save REF.npz] [--seconds S] [--profile N] [--json OUT.json]
   REF.npz: inputs under "in.NAME", outputs under "out.NAME"; without it inputs are random
 Times are medians of single calls: of tensors on the host, and, where PyTorch finds the GPU, of tensors there ("in place"), which
 the call uses as they are; --no-graphs times launches one by one. Prints a line a model; exit status 1 where outputs differ.
@@ -163,6 +163,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("model")
     parser.add_argument("--reference")
+    parser.add_argument("--save")
     parser.add_argument("--tolerance", type=float, default=1e-3)
     parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--profile", type=int, default=0)
@@ -177,6 +178,8 @@ def main():
     else:
         given, expected = model.random(), {}
     made, run = model.run(given)
+    if options.save:
+        np.savez(options.save, **{"in." + k: v for k, v in given.items()}, **{"out." + k: v for k, v in made.items()})
     for _ in range(3):  # by a graph, too
         run()
     again, _ = model.run(given)
