@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "arith/linear.h"
 #include "cost/predict/machine_costs.h"
+#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
 #include "target/caches.h"
@@ -41,7 +43,7 @@ struct MatrixTiling : TensorTiling {
   double room_in_l1() const { return preferences::kOfFirstLevelForTiles * static_cast<double>(cache_bytes(target, 0)); }
   std::vector<Grid> grids() const;
   Result<> decide();
-  Result<> pad_to_grid();
+  bool rows_are_even() const;
   Result<> pack_rows();
   Result<> stage_output();
   Result<> tile_loops();
@@ -118,19 +120,22 @@ Result<> MatrixTiling::decide() {
   return {};
 }
 
-// Whole grids: the rest is padding, too.
-Result<> MatrixTiling::pad_to_grid() {
-  product.rows *= grid.down;
-  product.lanes *= grid.across;
-  const TensorProduct wanted = product;
-  if (!product.divides(structure)) FETTLE_TRY_VOID(fit());
-  product.rows = wanted.rows / grid.down;
-  product.lanes = wanted.lanes / grid.across;
-  return {};
+// Neighbours among the rows are as far apart as elements of one dimension: no window that moves by two.
+bool MatrixTiling::rows_are_even() const {
+  const Var& var = structure.vars[*row];
+  int uses = 0;
+  for (const Expr& index : a().indices) {
+    if (!uses_var(index, var.get())) continue;
+    const auto split = split_linear(index, var.get());
+    if (!split || !is_one(split->coeff)) return false;
+    ++uses;
+  }
+  return uses == 1;
 }
 
 // A in tiles that lie densely, where the program makes it anyway, or its rows share cache sets.
 Result<> MatrixTiling::pack_rows() {
+  if (a().dimension_of(structure.vars[*row]) < 0 || a().dimension_of(structure.vars[product.depth]) < 0) return {};
   const Buffer buffer = a().buffer;
   const bool made_here = !s.func().find_param(buffer.get());
   const int64_t stride =
@@ -206,7 +211,11 @@ Result<> MatrixTiling::delay_output(const Loops& outer) {
   FETTLE_TRY(const int64_t tiles, loop_extent(s, outer.back()));
   FETTLE_TRY(const int64_t delayed, decider.pick(s, {"delay", {0, 1}, tiles > 1 ? size_t{1} : size_t{0}}));
   if (delayed == 0 || tiles <= 1 || outer.size() < 2) return {};
-  return software_pipeline(s, {.loop = outer.back(), .stages = {0, 0, 0, 1}, .order = {0, 1, 2, 3}});
+  // Where tails hide what is copied, it is done in order.
+  Schedule trial = s;
+  if (software_pipeline(trial, {.loop = outer.back(), .stages = {0, 0, 0, 1}, .order = {0, 1, 2, 3}}))
+    s = std::move(trial);
+  return {};
 }
 
 Result<> MatrixTiling::tile_loops() {
@@ -238,8 +247,9 @@ Result<> MatrixTiling::tile_loops() {
   if (out) {
     FETTLE_TRY_VOID(reverse_compute_at(s, {.block = *out, .loop = outer.back(), .preserve_unit_loops = false}));
     FETTLE_TRY(const BlockNode* node, block_node(s, *out));
-    const int64_t lanes = lanes_of(target, node->writes.front().buffer->dtype);
-    FETTLE_TRY_VOID(vectorize_copy(s, *out, outer.size(), std::min(lanes, product.lanes * grid.across), false));
+    int64_t lanes = lanes_of(target, node->writes.front().buffer->dtype);
+    if (product.lanes * grid.across % lanes != 0) lanes = product.lanes;
+    FETTLE_TRY_VOID(vectorize_copy(s, *out, outer.size(), lanes, false));
     FETTLE_TRY_VOID(finish(*out));
   }
   FETTLE_TRY(const BlockRef init, decompose_reduction(s, {.block = block, .loop = steps.front()}));
@@ -270,7 +280,8 @@ Result<> MatrixTiling::tile_loops() {
 Result<Finished> matrix_tile(TensorTiling tiling) {
   MatrixTiling m{std::move(tiling)};
   FETTLE_TRY_VOID(m.decide());
-  FETTLE_TRY_VOID(m.pad_to_grid());
+  // Whole grids: the rest is padding, too.
+  FETTLE_TRY_VOID(m.fit(m.product.rows * m.grid.down, m.product.lanes * m.grid.across, !m.rows_are_even()));
   FETTLE_TRY_VOID(m.lay_out_rows());
   FETTLE_TRY_VOID(m.pack_rows());
   const int64_t group = m.product.intrinsic->row_group;
