@@ -5,9 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "arith/linear.h"
 #include "cost/predict/machine_costs.h"
-#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
 #include "target/caches.h"
@@ -43,7 +41,6 @@ struct MatrixTiling : TensorTiling {
   double room_in_l1() const { return preferences::kOfFirstLevelForTiles * static_cast<double>(cache_bytes(target, 0)); }
   std::vector<Grid> grids() const;
   Result<> decide();
-  bool rows_are_even() const;
   Result<> pack_rows();
   Result<> stage_output();
   Result<> tile_loops();
@@ -120,22 +117,8 @@ Result<> MatrixTiling::decide() {
   return {};
 }
 
-// Neighbours among the rows are as far apart as elements of one dimension: no window that moves by two.
-bool MatrixTiling::rows_are_even() const {
-  const Var& var = structure.vars[*row];
-  int uses = 0;
-  for (const Expr& index : a().indices) {
-    if (!uses_var(index, var.get())) continue;
-    const auto split = split_linear(index, var.get());
-    if (!split || !is_one(split->coeff)) return false;
-    ++uses;
-  }
-  return uses == 1;
-}
-
 // A in tiles that lie densely, where the program makes it anyway, or its rows share cache sets.
 Result<> MatrixTiling::pack_rows() {
-  if (a().dimension_of(structure.vars[*row]) < 0 || a().dimension_of(structure.vars[product.depth]) < 0) return {};
   const Buffer buffer = a().buffer;
   const bool made_here = !s.func().find_param(buffer.get());
   const int64_t stride =
@@ -281,7 +264,7 @@ Result<Finished> matrix_tile(TensorTiling tiling) {
   MatrixTiling m{std::move(tiling)};
   FETTLE_TRY_VOID(m.decide());
   // Whole grids: the rest is padding, too.
-  FETTLE_TRY_VOID(m.fit(m.product.rows * m.grid.down, m.product.lanes * m.grid.across, !m.rows_are_even()));
+  FETTLE_TRY_VOID(m.fit(m.product.rows * m.grid.down, m.product.lanes * m.grid.across));
   FETTLE_TRY_VOID(m.lay_out_rows());
   FETTLE_TRY_VOID(m.pack_rows());
   const int64_t group = m.product.intrinsic->row_group;

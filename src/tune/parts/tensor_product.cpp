@@ -117,7 +117,9 @@ std::optional<TensorProduct> tensor_product(const BlockNode& block, const BlockS
                           .b_is_plain = is_einsum(block, (x_is_row ? y : x)->indices)};
       if (found.of_matrices()) {
         found.row = longest_row(s, row, panel);
-        if (!found.row || s.extents[*found.row] * kLeastRows < form->rows || !found.b_is_plain) continue;
+        // Windows of convolutions are left to dot products, which read them in place.
+        if (!found.row || s.extents[*found.row] * kLeastRows < form->rows || !found.a_is_plain || !found.b_is_plain)
+          continue;
       }
       best = found;
       best_work = work;

@@ -48,18 +48,17 @@ Result<> TensorTiling::finish(BlockRef of) {
   return {};
 }
 
-Result<> TensorTiling::fit(int64_t rows, int64_t columns, bool by_rows) {
+Result<> TensorTiling::fit(int64_t rows, int64_t columns) {
   const auto divides = [&] {
     return extent(product.vector) % columns == 0 && extent(product.depth) % product.steps == 0 &&
            (!product.row || extent(*product.row) % rows == 0);
   };
-  if (divides() && !by_rows) return {};
+  if (divides()) return {};
   if (!product.a_is_plain) {
     FETTLE_TRY(const int64_t read, read_index_of(s, block, a().buffer));
     FETTLE_TRY_VOID(reindex(s, {.block = block, .buffer_index = read}).map([](BlockRef) {}));
     FETTLE_TRY_VOID(look());
   }
-  if (divides()) return {};
   const bool constant = is_constant(s.func(), b().buffer);
   if (!product.b_is_plain) {
     FETTLE_TRY(const int64_t read, read_index_of(s, block, b().buffer));
