@@ -41,7 +41,6 @@ struct MatrixTiling : TensorTiling {
   double room_in_l1() const { return preferences::kOfFirstLevelForTiles * static_cast<double>(cache_bytes(target, 0)); }
   std::vector<Grid> grids() const;
   Result<> decide();
-  Result<> pad_to_grid();
   Result<> pack_rows();
   Result<> stage_output();
   Result<> tile_loops();
@@ -115,17 +114,6 @@ Result<> MatrixTiling::decide() {
            static_cast<double>(rows * counts[all_rows]) > preferences::kOfSecondLevelForTiles * static_cast<double>(l2))
       --all_rows;
   FETTLE_TRY(rows_at_once, decider.pick(s, {"rows_at_once", counts, all_rows}));
-  return {};
-}
-
-// Whole grids: the rest is padding, too.
-Result<> MatrixTiling::pad_to_grid() {
-  product.rows *= grid.down;
-  product.lanes *= grid.across;
-  const TensorProduct wanted = product;
-  if (!product.divides(structure)) FETTLE_TRY_VOID(fit());
-  product.rows = wanted.rows / grid.down;
-  product.lanes = wanted.lanes / grid.across;
   return {};
 }
 
@@ -206,7 +194,11 @@ Result<> MatrixTiling::delay_output(const Loops& outer) {
   FETTLE_TRY(const int64_t tiles, loop_extent(s, outer.back()));
   FETTLE_TRY(const int64_t delayed, decider.pick(s, {"delay", {0, 1}, tiles > 1 ? size_t{1} : size_t{0}}));
   if (delayed == 0 || tiles <= 1 || outer.size() < 2) return {};
-  return software_pipeline(s, {.loop = outer.back(), .stages = {0, 0, 0, 1}, .order = {0, 1, 2, 3}});
+  // Where tails hide what is copied, it is done in order.
+  Schedule trial = s;
+  if (software_pipeline(trial, {.loop = outer.back(), .stages = {0, 0, 0, 1}, .order = {0, 1, 2, 3}}))
+    s = std::move(trial);
+  return {};
 }
 
 Result<> MatrixTiling::tile_loops() {
@@ -238,8 +230,9 @@ Result<> MatrixTiling::tile_loops() {
   if (out) {
     FETTLE_TRY_VOID(reverse_compute_at(s, {.block = *out, .loop = outer.back(), .preserve_unit_loops = false}));
     FETTLE_TRY(const BlockNode* node, block_node(s, *out));
-    const int64_t lanes = lanes_of(target, node->writes.front().buffer->dtype);
-    FETTLE_TRY_VOID(vectorize_copy(s, *out, outer.size(), std::min(lanes, product.lanes * grid.across), false));
+    int64_t lanes = lanes_of(target, node->writes.front().buffer->dtype);
+    if (product.lanes * grid.across % lanes != 0) lanes = product.lanes;
+    FETTLE_TRY_VOID(vectorize_copy(s, *out, outer.size(), lanes, false));
     FETTLE_TRY_VOID(finish(*out));
   }
   FETTLE_TRY(const BlockRef init, decompose_reduction(s, {.block = block, .loop = steps.front()}));
@@ -270,7 +263,8 @@ Result<> MatrixTiling::tile_loops() {
 Result<Finished> matrix_tile(TensorTiling tiling) {
   MatrixTiling m{std::move(tiling)};
   FETTLE_TRY_VOID(m.decide());
-  FETTLE_TRY_VOID(m.pad_to_grid());
+  // Whole grids: the rest is padding, too.
+  FETTLE_TRY_VOID(m.fit(m.product.rows * m.grid.down, m.product.lanes * m.grid.across));
   FETTLE_TRY_VOID(m.lay_out_rows());
   FETTLE_TRY_VOID(m.pack_rows());
   const int64_t group = m.product.intrinsic->row_group;

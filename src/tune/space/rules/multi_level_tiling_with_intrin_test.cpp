@@ -328,6 +328,13 @@ TEST(MultiLevelTilingWithIntrin, TilesOfEveryShape) {
           "amx_u8s8", false);
 }
 
+// Windows are dot products' work: they read them in place.
+TEST(MultiLevelTilingWithIntrin, ConvolutionsBesideATileUnit) {
+  const auto amx = with_features("x86-64-amx", "");
+  expect_tensorized(conv({.h = 5, .w = 18, .ic = 64, .oc = 40}), amx, "vpdpbusd_512", false);
+  expect_tensorized(conv({.n = 2, .h = 6, .w = 20, .ic = 64, .oc = 32, .kernel = 1, .padding = 0}), amx, "", false);
+}
+
 TEST(MultiLevelTilingWithIntrin, LargeOnesByTheTileUnit) {
   const auto amx = with_features("x86-64-amx", "");
   expect_tensorized(matmul({.m = 197, .n = 300, .k = 770}), amx, "amx_u8s8", false);
