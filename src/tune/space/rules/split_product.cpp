@@ -11,7 +11,8 @@ namespace {
 
 bool applies(const RuleContext& ctx, const BlockNode& block) {
   const std::string_view product = part_of(block);
-  return !product.empty() && split_parts(ctx.schedule.func(), product);
+  const auto parts = product.empty() ? std::nullopt : split_parts(ctx.schedule.func(), product);
+  return parts && !ctx.done.contains(parts->product);
 }
 
 Result<> apply(RuleContext& ctx, BlockRef block) {
