@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-polyhedral bench-python bench-quantised bench-recurrent bench-schedule bench-search bench-sizes bench-split bench-tasks bench-threads bench-torch bench-vendor check-hostile check-jax check-stablehlo check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format lint sdist wheel site clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-polyhedral bench-python bench-quantised bench-recurrent bench-schedule bench-search bench-sizes bench-split bench-tasks bench-threads bench-tiles bench-torch bench-vendor check-hostile check-jax check-stablehlo check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format lint sdist wheel site clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -46,6 +46,9 @@ bench-candidates: build ## How fast a search's candidates are made, checked and 
 
 bench-core: build ## Kernels against the peak of this machine and oneDNN
 	@$(BUILD)/bin/bench-core
+
+bench-tiles: build ## Products by the tile unit (AMX) against tiles from the first-level cache and oneDNN
+	@$(BUILD)/bin/bench-tiles $(ARGS)
 
 bench-import: build ## Large models: how long reading and optimising them takes
 	@$(BUILD)/bin/bench-import $(ARGS)

@@ -1,5 +1,5 @@
-// Products of bf16 and of bytes by the tile unit (Intel's AMX) against what the unit does from the first-level cache, and
-// oneDNN, in turn.
+// Products of bf16 and of bytes by the tile unit (Intel's AMX) against what the unit does from the first-level cache,
+// and oneDNN, in turn.
 
 #include <fmt/format.h>
 

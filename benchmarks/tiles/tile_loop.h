@@ -1,5 +1,5 @@
 #pragma once
-// How fast the tile unit is where its tiles come from the first-level cache: two loads of each factor for four products.
+// How fast the tile unit is where its tiles come from the first-level cache: two loads of each factor, four products.
 
 #include "harness/paired.h"
 

@@ -176,7 +176,6 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   artefact.compiler = name_and_version();
   for (const std::string& library : libraries_of(built.kernels)) artefact.compiler += ", needs " + library;
   artefact.target_cpu = target.cpu;
-  artefact.target_features = needed_features(target.features);
   artefact.default_threads = planned.options.threads;
   artefact.entry = "fettle_host";
   artefact.arena_bytes = planned.arena_bytes();
@@ -289,6 +288,7 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   for (const BuiltKernel& kernel : built.kernels)
     for (const CodePart& object : kernel.image)
       if (linked.insert(object.name).second) artefact.objects.push_back(*object.bytes);
+  artefact.target_features = needed_features(target.features, artefact.objects);
   return CompiledModel(std::move(state));
 }
 

@@ -2,6 +2,8 @@
 
 #include <immintrin.h>
 
+#include "rt/cpu.h"
+
 namespace fettle {
 namespace {
 
@@ -114,6 +116,56 @@ __attribute__((target("avx512f,avx512bf16"))) void bf16_avx512(int64_t n) {
     }
 }
 
+// Two tiles of each factor, four of sums (Intel's AMX). The unit is set up and released around the loop.
+struct alignas(64) TileConfig {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+constexpr TileConfig kTileConfig;
+constexpr int kTileProducts = 4;
+constexpr double kTileSums = 16.0 * 16;
+
+// As `asm` by itself: the compiler's intrinsics read but the first bytes of the configuration.
+__attribute__((target("amx-tile"))) void begin_tiles() {
+  __asm__ volatile("ldtilecfg %0" : : "m"(kTileConfig));
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+  _tile_zero(6);
+  _tile_zero(7);
+}
+
+__attribute__((target("amx-tile,amx-int8"))) void int8_amx(int64_t n) {
+  begin_tiles();
+  for (int64_t i = 0; i < n; ++i) {
+    _tile_dpbusd(0, 4, 6);
+    _tile_dpbusd(1, 4, 7);
+    _tile_dpbusd(2, 5, 6);
+    _tile_dpbusd(3, 5, 7);
+  }
+  _tile_release();
+}
+
+__attribute__((target("amx-tile,amx-bf16"))) void bf16_amx(int64_t n) {
+  begin_tiles();
+  for (int64_t i = 0; i < n; ++i) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_release();
+}
+
+bool has(const char* features) {
+  char missing[32];
+  return fettle_cpu_check(features, missing, sizeof missing) == 0;
+}
+
 }  // namespace
 
 PeakLoop fp32_loop() {
@@ -124,6 +176,7 @@ PeakLoop fp32_loop() {
 }
 
 PeakLoop int8_loop() {
+  if (has("amx-tile,amx-int8")) return {"tdpbusd", kTileProducts * kTileSums * 64 * 2, int8_amx};
   if (__builtin_cpu_supports("avx512vnni")) return {"vpdpbusd, 512 bits", kSums * 64 * 2.0, int8_vnni512};
   if (__builtin_cpu_supports("avxvnni")) return {"vpdpbusd, 256 bits", kSums * 32 * 2.0, int8_vnni256};
   if (__builtin_cpu_supports("avx2")) return {"vpmaddubsw, vpmaddwd, vpaddd", kSums * 32 * 2.0, int8_avx2};
@@ -131,6 +184,7 @@ PeakLoop int8_loop() {
 }
 
 PeakLoop bf16_loop() {
+  if (has("amx-tile,amx-bf16")) return {"tdpbf16ps", kTileProducts * kTileSums * 32 * 2, bf16_amx};
   if (__builtin_cpu_supports("avx512bf16")) return {"vdpbf16ps, 512 bits", kSums * 32 * 2.0, bf16_avx512};
   return {};
 }

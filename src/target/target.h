@@ -69,9 +69,9 @@ struct Target {
 
 /// This machine, with `threads` (0: as many as the process may use: affinity mask and container quota).
 Target detect_host(int threads = 0);
-/// "host"; "x86-64-amx" (Sapphire Rapids), "x86-64-avx512", "x86-64-avx2", "aarch64-neon" (Armv8.0) or "aarch64-dotprod" (Armv8.2 with dot products and
-/// integer matrix products), with generic caches, for cross compilation and tests; "opencl" (what every device of some
-/// size has); "cuda", "cuda -arch sm_80", sm_90 or sm_90a; "dae" (accelerator.h). E709.
+/// "host"; "x86-64-amx", "x86-64-avx512", "x86-64-avx2", "aarch64-neon" (Armv8.0), "aarch64-dotprod" (Armv8.2, dot and
+/// matrix products), with usual caches, for cross compilation and tests; "opencl" (what every device of some size has);
+/// "cuda", "cuda -arch sm_80", sm_90 or sm_90a; "dae" (accelerator.h). E709.
 Result<Target> parse_target(std::string_view text);
 /// Threads that this process may use: affinity mask and cgroup CPU quota, rounded up.
 int available_threads();

@@ -58,6 +58,10 @@ TEST(Target, ScopesOfACpu) {
   ASSERT_NE(registers, nullptr);
   EXPECT_EQ(registers->capacity_bytes, 32 * 64);
   EXPECT_EQ(registers->parent, "global");
+  EXPECT_EQ(target.find_scope("tile"), nullptr);
+  const Target amx = *parse_target("x86-64-amx");
+  ASSERT_NE(amx.find_scope("tile"), nullptr);
+  EXPECT_EQ(amx.find_scope("tile")->capacity_bytes, 8 * 1024);
   EXPECT_EQ(target.find_scope("shared"), nullptr);
 }
 

@@ -30,8 +30,8 @@ struct TensorIntrinsicDef {
   /// Bit p: parameter p must lie in the registers of the warp (scope "fragment"); the others of an intrinsic that sets
   /// a bit must not.
   unsigned in_fragments = 0;
-  /// Units that take neighbours of a reduction together want parameter 1, the right factor B[k, n], in groups of so many
-  /// rows, element by element: B[k / row_group][n][k % row_group]. Its stride is that between groups. 1: rows as they are.
+  /// Units that take neighbours of a reduction together want parameter 1, the right factor B[k, n], in groups of so
+  /// many rows: B[k / row_group][n][k % row_group]. Its stride is that between groups. 1: rows as they are.
   int row_group = 1;
 };
 

@@ -68,6 +68,9 @@ TEST(TensorIntrinsic, FitTheirTargets) {
   EXPECT_FALSE(has("x86-64-avx2", "vpdpbusd_512"));
   EXPECT_FALSE(has("x86-64-avx512", "vpdpbusd_512"));  // the level of the psABI is without VNNI
   EXPECT_FALSE(has("x86-64-avx512", "neon_sdot"));
+  EXPECT_TRUE(has("x86-64-amx", "amx_bf16"));
+  EXPECT_TRUE(has("x86-64-amx", "vpdpbusd_512"));
+  EXPECT_FALSE(has("x86-64-avx512", "amx_u8s8"));
   EXPECT_TRUE(has("cuda -arch sm_90", "mma_m16n8k16_f16"));
   EXPECT_FALSE(has("opencl", "mma_m16n8k16_f16"));
   Target vnni = parse_target("x86-64-avx512").value();

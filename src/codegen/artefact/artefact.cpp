@@ -224,7 +224,10 @@ StringList string_list(const std::vector<std::string>& strings) {
   return list;
 }
 
-std::string needed_features(std::string_view llvm_features) {
+std::string needed_features(std::string_view llvm_features, std::span<const std::vector<uint8_t>> objects) {
+  constexpr std::string_view kUse = "fettle_tiles_begin";
+  const bool uses_tiles = std::ranges::any_of(
+      objects, [&](const std::vector<uint8_t>& object) { return !std::ranges::search(object, kUse).empty(); });
   std::string needed;
   while (!llvm_features.empty()) {
     const size_t end = std::min(llvm_features.find(','), llvm_features.size());
@@ -232,6 +235,7 @@ std::string needed_features(std::string_view llvm_features) {
     llvm_features.remove_prefix(std::min(end + 1, llvm_features.size()));
     if (name.starts_with('-')) continue;
     if (name.starts_with('+')) name.remove_prefix(1);
+    if (name.starts_with("amx-") && !uses_tiles) continue;
     char ignored[2];
     if (name.empty() || fettle_cpu_check(std::string(name).c_str(), ignored, sizeof ignored) == 2) continue;
     needed += needed.empty() ? "" : ",";

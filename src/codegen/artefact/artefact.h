@@ -82,9 +82,10 @@ struct StringList {
 StringList string_list(const std::vector<std::string>& strings);
 
 /// What code compiled for LLVM's feature string needs of a processor, in the form of Artefact::target_features: without
-/// what is switched off, and without instructions that no compiler chooses by itself.
+/// what is switched off, and without instructions that no compiler chooses by itself. The tile unit is needed where an
+/// object uses it alone: a system may keep it from a process that has all else.
 ///   "+avx2,+clzero,-avx512f,+fma"  →  "avx2,fma"
-std::string needed_features(std::string_view llvm_features);
+std::string needed_features(std::string_view llvm_features, std::span<const std::vector<uint8_t>> objects = {});
 
 /// Whether the prefix is a C identifier that is free, each kernel has origins (perhaps none) and its work, rt knows all
 /// features, and what is said of sizes and states fits together. E303.

@@ -409,6 +409,10 @@ TEST(NeededFeatures, AreThoseThatCompilersChoose) {
   EXPECT_EQ(needed_features("+64bit,+avx512bf16"), "avx512bf16");
   EXPECT_EQ(needed_features(""), "");
   EXPECT_EQ(needed_features("-sse2,,+"), "");
+  const std::string_view name = "...fettle_tiles_begin...";
+  const std::vector<std::vector<uint8_t>> objects = {{1, 2, 3}, {name.begin(), name.end()}};
+  EXPECT_EQ(needed_features("+amx-bf16,+amx-tile,+avx2", objects), "amx-bf16,amx-tile,avx2");
+  EXPECT_EQ(needed_features("+amx-bf16,+amx-tile,+avx2", std::span(objects).first(1)), "avx2");
 }
 
 TEST_F(ArtefactTest, ManyLinksInOneProcess) {

@@ -253,8 +253,8 @@ bool BodyReader::seen_before(const Expr& e) {
   return false;
 }
 
-// Of a tile unit, as place_tiles leaves it: a product, or a move of a tile, each of whose rows is a vector. False: it is
-// none of these.
+// Of a tile unit, as place_tiles leaves it: a product, or a move of a tile, each of whose rows is a vector. False: it
+// is none of these.
 bool BodyReader::read_tile_call(const CallNode& call) {
   if (call.name.starts_with("llvm.x86.tdp")) {
     const double factors_each = call.name.find("bf16") != std::string::npos ? 2 : 4;  // of 32 bits

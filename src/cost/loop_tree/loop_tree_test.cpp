@@ -35,6 +35,32 @@ const CostNode* first_body(const CostNode& node) {
   return nullptr;
 }
 
+// A step of two by two tiles: each load is 16 vectors, a stride of rows apart.
+TEST(LoopTree, TilesOfATileUnit) {
+  const LoopTree tree = tree_of(R"(
+entry lowered func product(A: bf16[65536], B: bf16[65536]):
+  for k in 32:
+    llvm.x86.tileloadd64.i32(4, &A[k * 32], 2048)
+    llvm.x86.tileloaddt164.i32(5, &B[k * 512], 64)
+    llvm.x86.tdpbf16ps.i32(0, 4, 5)
+    llvm.x86.tileloadd64.i32(6, &A[k * 32 + 16384], 2048)
+    llvm.x86.tdpbf16ps.i32(1, 6, 5)
+)");
+  const CostNode* body = first_body(tree.root);
+  ASSERT_NE(body, nullptr);
+  EXPECT_EQ(body->work.tile_products, 2);
+  EXPECT_EQ(body->work.loads, 48);
+  EXPECT_EQ(body->work.flops, 2 * 2 * 16 * 16 * 32);
+  EXPECT_EQ(body->work.arithmetic, 0);
+  ASSERT_EQ(body->streams.size(), 2u);
+  for (const Stream& stream : body->streams) {
+    const bool is_a = tree.buffers[static_cast<size_t>(stream.buffer)].name == "A";
+    EXPECT_EQ(stream.accesses, is_a ? 32 : 16);
+    EXPECT_EQ(stream.run_bytes, is_a ? 64 : 1024);
+    EXPECT_EQ(stream.step_bytes.back(), is_a ? 64 : 1024);
+  }
+}
+
 // 197 rows as 2 tiles of 14 and 13 of 13; a trip count that is smaller at both ends.
 constexpr const char* kDispatch = R"(
 entry lowered func nest(A: f32[151296], C: f32[151296] output):

@@ -2,9 +2,9 @@
 // (bytes) of k. Sums stay in tile registers where C is of scope "tile"; amx_zero… and amx_store… begin and end them.
 // Where they lie in memory, they are loaded and stored around each product.
 //
-// Bytes: exact, sums wrap. bf16: products are exact; each sum is rounded to the nearest f32 (half to even), the order of
-// the two products of a pair is the machine's; denormals count as zero. So results differ from the meaning's as those of
-// another order of summation do.
+// Bytes: exact, sums wrap. bf16: products are exact; each sum is rounded to the nearest f32 (half to even). The order
+// of the two products of a pair is the machine's, and denormals count as zero. So results differ from the meaning's as
+// those of another order of summation do.
 
 #include "target/intrinsics/intrinsic_text.h"
 #include "target/tensor_intrinsic.h"
@@ -16,8 +16,8 @@ bool has_tiles(const Target& target) { return target.kind == "llvm" && target.ha
 bool has_bf16(const Target& target) { return has_tiles(target) && target.has_feature("amx-bf16"); }
 bool has_int8(const Target& target) { return has_tiles(target) && target.has_feature("amx-int8"); }
 
-/// A product; `unit` is LLVM's name of the instruction. `streamed`: factors that are read once and shall not drive others
-/// out of the first-level cache; bit 0: A, bit 1: B.
+/// A product; `unit` is LLVM's name of the instruction. `streamed`: factors that are read once and shall not drive
+/// others out of the first-level cache; bit 0: A, bit 1: B.
 struct Product {
   std::string_view name, unit, a, b, c;
   int k, group, streamed;

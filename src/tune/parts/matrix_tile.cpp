@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "arith/linear.h"
 #include "cost/predict/machine_costs.h"
+#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
 #include "target/caches.h"
@@ -28,7 +30,7 @@ struct Grid {
 struct MatrixTiling : TensorTiling {
   Grid grid = {};
   bool rows_outside = false;    // row tiles outside of column panels
-  int64_t rows_at_once = 0;     // tiles of rows whose part of A stays in L2; 0: all
+  int64_t rows_at_once = 1;     // tiles of rows whose part of A stays in L2
   std::string suffix = {};      // of the intrinsic: which factors pass the first-level cache by
   std::optional<BlockRef> out;  // copies a tile from L1 to the output
 
@@ -41,15 +43,23 @@ struct MatrixTiling : TensorTiling {
   double room_in_l1() const { return preferences::kOfFirstLevelForTiles * static_cast<double>(cache_bytes(target, 0)); }
   std::vector<Grid> grids() const;
   Result<> decide();
-  Result<> pad_to_grid();
+  bool rows_are_even() const;
   Result<> pack_rows();
   Result<> stage_output();
   Result<> tile_loops();
   Result<> store_tiles(BlockRef back, size_t first);
+  Result<> delay_output(const Loops& outer);
   Result<> tensorize_inner(BlockRef tiled, size_t from_end, const std::string& intrinsic);
 };
 
 constexpr int64_t kMostSums = 4;
+
+std::vector<int64_t> divisors(int64_t n) {
+  std::vector<int64_t> all;
+  for (int64_t d = 1; d <= n; ++d)
+    if (n % d == 0) all.push_back(d);
+  return all;
+}
 
 // The cheapest first: products at the unit's pace or the factors' at that of loads, whole tiles, and what begins and
 // ends each of them.
@@ -65,8 +75,8 @@ std::vector<Grid> MatrixTiling::grids() const {
       // Panels stay in L1 where they have room.
       const double panel = static_cast<double>(across) * steps * kTileBytes;
       const double far = static_cast<double>(down) + (panel > room_in_l1() ? static_cast<double>(across) : 0);
-      const double step = std::max({preferences::kTileProductCycles * sums, preferences::kTileLoadCycles * loads,
-                                    preferences::kFarTileLoadCycles * far}) +
+      const double step = std::max({preferences::kTileProductLatency, preferences::kTileProductCycles * sums,
+                                    preferences::kTileLoadCycles * loads, preferences::kFarTileLoadCycles * far}) +
                           loads;
       all.push_back({down, across, static_cast<double>(n) * (steps * step + preferences::kTileEndCycles * sums)});
     }
@@ -97,22 +107,35 @@ Result<> MatrixTiling::decide() {
   const std::vector<std::string> streams = {"none", "a", "b", "ab"};
   FETTLE_TRY(const size_t streamed, decider.pick_place(s, {"stream", streams, preferred}));
   suffix = streamed == 0 ? "" : "_stream_" + streams[streamed];
+
+  // So many rows go through all panels that their part of A stays in L2.
+  const std::vector<int64_t> counts = divisors(row_tiles);
+  const int64_t l2 = cache_bytes(target, 1);
+  size_t all_rows = counts.size() - 1;
+  if (!rows_outside && 2 * rows * row_tiles > l2)
+    while (all_rows > 0 &&
+           static_cast<double>(rows * counts[all_rows]) > preferences::kOfSecondLevelForTiles * static_cast<double>(l2))
+      --all_rows;
+  FETTLE_TRY(rows_at_once, decider.pick(s, {"rows_at_once", counts, all_rows}));
   return {};
 }
 
-// Whole grids: the rest is padding, too.
-Result<> MatrixTiling::pad_to_grid() {
-  product.rows *= grid.down;
-  product.lanes *= grid.across;
-  const TensorProduct wanted = product;
-  if (!product.divides(structure)) FETTLE_TRY_VOID(fit());
-  product.rows = wanted.rows / grid.down;
-  product.lanes = wanted.lanes / grid.across;
-  return {};
+// Neighbours among the rows are as far apart as elements of one dimension: no window that moves by two.
+bool MatrixTiling::rows_are_even() const {
+  const Var& var = structure.vars[*row];
+  int uses = 0;
+  for (const Expr& index : a().indices) {
+    if (!uses_var(index, var.get())) continue;
+    const auto split = split_linear(index, var.get());
+    if (!split || !is_one(split->coeff)) return false;
+    ++uses;
+  }
+  return uses == 1;
 }
 
 // A in tiles that lie densely, where the program makes it anyway, or its rows share cache sets.
 Result<> MatrixTiling::pack_rows() {
+  if (a().dimension_of(structure.vars[*row]) < 0 || a().dimension_of(structure.vars[product.depth]) < 0) return {};
   const Buffer buffer = a().buffer;
   const bool made_here = !s.func().find_param(buffer.get());
   const int64_t stride =
@@ -145,20 +168,21 @@ Result<> MatrixTiling::pack_rows() {
   for (const Expr& e : {floordiv(i, Expr(product.rows)), floordiv(k, Expr(product.steps)),
                         floormod(i, Expr(product.rows)), floormod(k, Expr(product.steps))})
     map.outputs.push_back(e);
-  FETTLE_TRY_VOID(
-      transform_layout(s, {.block = block, .buffer_index = read, .buffer_index_type = "read", .index_map = map}));
-  return look();
+  // Indices are no plain iterators from here on: what the block is stays as it was looked at.
+  return transform_layout(s, {.block = block, .buffer_index = read, .buffer_index_type = "read", .index_map = map});
 }
 
-// Where the sums are written as they are, tiles go to the output at once. Else through a buffer that stays in L1.
+// Results pass through a buffer that stays in L1. Where the sums are written as they are, tiles may go to the output at
+// once; they then wait for its lines.
 Result<> MatrixTiling::stage_output() {
   if (unpad) {
     out = unpad;
     inline_consumers(s, *unpad);
     return {};
   }
-  const Buffer sums = structure.store.buffer;
-  if (s.func().find_param(sums.get())) return {};
+  const bool as_they_are = s.func().find_param(structure.store.buffer.get());
+  FETTLE_TRY(const int64_t staged, as_they_are ? decider.pick(s, {"stage", {0, 1}, 0}) : Result<int64_t>(1));
+  if (staged == 0) return {};
   FETTLE_TRY(out, cache_write(s, {.block = block, .write_index = 0, .scope = kScopeGlobal}));
   inline_consumers(s, *out);
   return {};
@@ -182,11 +206,25 @@ Result<> MatrixTiling::store_tiles(BlockRef back, size_t first) {
   return unroll(s, {.loop = across[0]});
 }
 
+// While the unit works on one tile, what came of the one before goes to the output: by then it has arrived in L1.
+Result<> MatrixTiling::delay_output(const Loops& outer) {
+  FETTLE_TRY(const int64_t tiles, loop_extent(s, outer.back()));
+  FETTLE_TRY(const int64_t delayed, decider.pick(s, {"delay", {0, 1}, tiles > 1 ? size_t{1} : size_t{0}}));
+  if (delayed == 0 || tiles <= 1 || outer.size() < 2) return {};
+  // Where tails hide what is copied, it is done in order.
+  Schedule trial = s;
+  if (software_pipeline(trial, {.loop = outer.back(), .stages = {0, 0, 0, 1}, .order = {0, 1, 2, 3}}))
+    s = std::move(trial);
+  return {};
+}
+
 Result<> MatrixTiling::tile_loops() {
   const std::string sums = structure.store.buffer->dtype.to_string();
   FETTLE_TRY(const BlockRef back, cache_write(s, {.block = block, .write_index = 0, .scope = kScopeTile}));
   FETTLE_TRY(const Loops loops, get_loops(s, {.block = block}));
-  FETTLE_TRY(const Loops rows, split(s, {.loop = loops[*row], .factors = {kInfer, grid.down, product.rows}}));
+  FETTLE_TRY(const Loops tiles, split(s, {.loop = loops[*row], .factors = {kInfer, grid.down, product.rows}}));
+  FETTLE_TRY(const Loops blocks, split(s, {.loop = tiles[0], .factors = {kInfer, rows_at_once}}));
+  const Loops rows = {blocks[1], tiles[1], tiles[2]};
   FETTLE_TRY(const Loops columns,
              split(s, {.loop = loops[product.vector], .factors = {kInfer, grid.across, product.lanes}}));
   FETTLE_TRY(const Loops deep, split(s, {.loop = loops[product.depth], .factors = {kInfer, product.steps}}));
@@ -196,7 +234,9 @@ Result<> MatrixTiling::tile_loops() {
   for (size_t i : outside) nest.outside.push_back(loops[i]);
   for (size_t i : reduce) steps.push_back(loops[i]);
   steps.push_back(deep[0]);
-  const Loops outer = nest.around();
+  FETTLE_TRY(const int64_t n_blocks, loop_extent(s, blocks[0]));
+  const Loops outer = n_blocks > 1 ? concatenated({nest.batch, nest.outside, {blocks[0]}, nest.panels, nest.rows})
+                                   : concatenated({{blocks[0]}, nest.around()});
   FETTLE_TRY_VOID(
       reorder(s, {.loops = concatenated({outer, steps, {rows[1], columns[1], rows[2], columns[2], deep[1]}})}));
   FETTLE_TRY_VOID(unroll(s, {.loop = rows[1]}));
@@ -207,8 +247,9 @@ Result<> MatrixTiling::tile_loops() {
   if (out) {
     FETTLE_TRY_VOID(reverse_compute_at(s, {.block = *out, .loop = outer.back(), .preserve_unit_loops = false}));
     FETTLE_TRY(const BlockNode* node, block_node(s, *out));
-    const int64_t lanes = lanes_of(target, node->writes.front().buffer->dtype);
-    FETTLE_TRY_VOID(vectorize_copy(s, *out, outer.size(), std::min(lanes, product.lanes * grid.across), false));
+    int64_t lanes = lanes_of(target, node->writes.front().buffer->dtype);
+    if (product.lanes * grid.across % lanes != 0) lanes = product.lanes;
+    FETTLE_TRY_VOID(vectorize_copy(s, *out, outer.size(), lanes, false));
     FETTLE_TRY_VOID(finish(*out));
   }
   FETTLE_TRY(const BlockRef init, decompose_reduction(s, {.block = block, .loop = steps.front()}));
@@ -219,12 +260,19 @@ Result<> MatrixTiling::tile_loops() {
   made.push_back(name);
   FETTLE_TRY_VOID(tensorize_inner(block, 3, std::string(product.intrinsic->name) + suffix));
 
+  if (out) FETTLE_TRY_VOID(delay_output(outer));
+
   const double cycles = grid.cost;
   FETTLE_TRY(const bool dealt_out, worth_threads(s, decider, threads, cycles / describe_costs(target).hz * 1e9));
   if (!dealt_out) return {};
   // A thread sets its unit up for each iteration: these are whole panels where there are enough.
-  FETTLE_TRY(const int64_t first, loop_extent(s, outer.front()));
-  return parallelize(s, first >= threads ? Loops{outer.front()} : outer, {.threads = threads});
+  Loops shared;
+  for (const LoopRef loop : outer) {
+    FETTLE_TRY(const int64_t n, loop_extent(s, loop));
+    shared.push_back(loop);
+    if (n >= threads) break;
+  }
+  return parallelize(s, shared, {.threads = threads});
 }
 
 }  // namespace
@@ -232,7 +280,8 @@ Result<> MatrixTiling::tile_loops() {
 Result<Finished> matrix_tile(TensorTiling tiling) {
   MatrixTiling m{std::move(tiling)};
   FETTLE_TRY_VOID(m.decide());
-  FETTLE_TRY_VOID(m.pad_to_grid());
+  // Whole grids: the rest is padding, too.
+  FETTLE_TRY_VOID(m.fit(m.product.rows * m.grid.down, m.product.lanes * m.grid.across, !m.rows_are_even()));
   FETTLE_TRY_VOID(m.lay_out_rows());
   FETTLE_TRY_VOID(m.pack_rows());
   const int64_t group = m.product.intrinsic->row_group;

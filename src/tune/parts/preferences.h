@@ -94,13 +94,16 @@ inline constexpr int64_t kMostRows = 30, kFewRows = 12;
 /// Rows that a tile has at most where their number is open.
 inline constexpr int64_t kMostOpenRows = 14;
 
-// --- tiles of matrices (tune/parts/matrix_tile.cpp; bench-core: bf16, int8)
+// --- tiles of matrices (tune/parts/matrix_tile.cpp; bench-tiles)
 
-/// Cycles of a product of tiles, of a load of a tile from the first-level cache and from the second, and for each tile of
-/// sums where a grid of them begins and ends: clearing, storing, and what the sums become.
-inline constexpr double kTileProductCycles = 16, kTileLoadCycles = 8.5, kFarTileLoadCycles = 20, kTileEndCycles = 50;
+/// Cycles until a sum takes the next product, of a product, of loads of a tile from the first- and the second-level
+/// cache; and for each tile of sums where a grid begins and ends: clearing, storing, and what they become.
+inline constexpr double kTileProductLatency = 52, kTileProductCycles = 16, kTileLoadCycles = 8.5,
+                        kFarTileLoadCycles = 20, kTileEndCycles = 50;
 /// Of the first-level cache, what a factor may take that stays there while the other is streamed.
 inline constexpr double kOfFirstLevelForTiles = 0.85;
+/// Of the second-level cache, what rows may take that go through all panels together.
+inline constexpr double kOfSecondLevelForTiles = 0.5;
 /// Rows a multiple of so many bytes apart share cache sets. Columns from which on packed rows are read often enough.
 inline constexpr int64_t kSameSetsBytes = 2048, kOftenRead = 1024;
 

@@ -27,6 +27,9 @@ bool is_var(const BlockStructure& s, const Expr& index) {
   return std::ranges::any_of(s.vars, [&](const Var& var) { return var.get() == index.get(); });
 }
 
+// Of the rows of matrices one in so many has to be there: vectors take longer, since they convert or wait.
+constexpr int64_t kLeastRows = 4;
+
 // Every index is an iterator of the block, or constant where that iterator runs once.
 bool is_plain(const BlockStructure& s, const AccessPattern& load) {
   return std::ranges::all_of(load.indices, [&](const Expr& index) { return is_zero(index) || is_var(s, index); });
@@ -114,7 +117,7 @@ std::optional<TensorProduct> tensor_product(const BlockNode& block, const BlockS
                           .b_is_plain = is_einsum(block, (x_is_row ? y : x)->indices)};
       if (found.of_matrices()) {
         found.row = longest_row(s, row, panel);
-        if (!found.row || s.extents[*found.row] * 2 <= form->rows || !found.a_is_plain || !found.b_is_plain) continue;
+        if (!found.row || s.extents[*found.row] * kLeastRows < form->rows || !found.b_is_plain) continue;
       }
       best = found;
       best_work = work;

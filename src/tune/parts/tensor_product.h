@@ -24,12 +24,6 @@ struct TensorProduct {
   std::optional<size_t> row;                    // of matrices: spatial, moves A and not B
 
   bool of_matrices() const { return rows > 1; }
-
-  /// Extents are multiples of the intrinsic's.
-  bool divides(const BlockStructure& block) const {
-    return block.extents[vector] % lanes == 0 && block.extents[depth] % steps == 0 &&
-           (!row || block.extents[*row] % rows == 0);
-  }
 };
 
 /// The intrinsic that takes the fewest instructions among those that fit; nothing where none does, or where half of its

@@ -125,7 +125,7 @@ Result<Finished> tensor_tile(Schedule& s, const Target& target, Decider& decider
       {.s = s, .target = target, .decider = decider, .threads = threads, .block = block, .name = node->name}};
   FETTLE_TRY_VOID(tiling.look());
   if (tiling.product.of_matrices()) return matrix_tile(std::move(tiling));
-  FETTLE_TRY_VOID(tiling.fit());
+  FETTLE_TRY_VOID(tiling.fit(1, tiling.product.lanes));
   FETTLE_TRY_VOID(tiling.lay_out_rows());
   FETTLE_TRY_VOID(tiling.decide());
   FETTLE_TRY_VOID(

@@ -48,13 +48,18 @@ Result<> TensorTiling::finish(BlockRef of) {
   return {};
 }
 
-Result<> TensorTiling::fit() {
-  if (product.divides(structure)) return {};
+Result<> TensorTiling::fit(int64_t rows, int64_t columns, bool by_rows) {
+  const auto divides = [&] {
+    return extent(product.vector) % columns == 0 && extent(product.depth) % product.steps == 0 &&
+           (!product.row || extent(*product.row) % rows == 0);
+  };
+  if (divides() && !by_rows) return {};
   if (!product.a_is_plain) {
     FETTLE_TRY(const int64_t read, read_index_of(s, block, a().buffer));
     FETTLE_TRY_VOID(reindex(s, {.block = block, .buffer_index = read}).map([](BlockRef) {}));
     FETTLE_TRY_VOID(look());
   }
+  if (divides()) return {};
   const bool constant = is_constant(s.func(), b().buffer);
   if (!product.b_is_plain) {
     FETTLE_TRY(const int64_t read, read_index_of(s, block, b().buffer));
@@ -64,14 +69,15 @@ Result<> TensorTiling::fit() {
   }
   FETTLE_TRY(const BlockNode* node, block_node(s, block));
   std::vector<int64_t> padding;
-  for (const IterVar& iter : node->iters)
-    padding.push_back(iter.binding.get() == structure.vars[product.vector].get()                ? product.lanes
-                      : iter.binding.get() == structure.vars[product.depth].get()               ? product.steps
-                      : product.row && iter.binding.get() == structure.vars[*product.row].get() ? product.rows
-                                                                                                : 1);
+  for (const IterVar& iter : node->iters) {
+    const auto is = [&](size_t i) { return iter.binding.get() == structure.vars[i].get(); };
+    padding.push_back(is(product.vector)                ? columns
+                      : is(product.depth)               ? product.steps
+                      : product.row && is(*product.row) ? rows
+                                                        : 1);
+  }
   const Buffer panel = b().buffer;
-  const bool output =
-      extent(product.vector) % product.lanes != 0 || (product.row && extent(*product.row) % product.rows != 0);
+  const bool output = extent(product.vector) % columns != 0 || (product.row && extent(*product.row) % rows != 0);
   FETTLE_TRY(const std::vector<BlockRef> copies, pad_einsum(s, {.block = block, .padding = padding}));
   for (const BlockRef copy : copies) {
     FETTLE_TRY(const BlockNode* padded, block_node(s, copy));

@@ -37,8 +37,9 @@ struct TensorTiling {
   Result<> look();
   /// The block needs nothing more.
   Result<> finish(BlockRef of);
-  /// Pads with zeros what the intrinsic does not divide, windows of convolutions as rows of a matrix.
-  Result<> fit();
+  /// Pads with zeros what these numbers of rows and columns, and the intrinsic's steps, do not divide; windows of
+  /// convolutions become rows of a matrix then, and where `by_rows`.
+  Result<> fit(int64_t rows, int64_t columns, bool by_rows = false);
   /// The rows' operand with the depth innermost.
   Result<> lay_out_rows();
   /// B in panels as `map` has them: a copy, or the buffer itself where the program makes it.

@@ -328,6 +328,16 @@ TEST(MultiLevelTilingWithIntrin, TilesOfEveryShape) {
           "amx_u8s8", false);
 }
 
+TEST(MultiLevelTilingWithIntrin, ConvolutionsByTheTileUnit) {
+  const auto amx = with_features("x86-64-amx", "");
+  expect_tensorized(conv({.h = 4, .w = 16, .ic = 64, .oc = 32}), amx, "amx_u8s8", false);  // in place
+  expect_tensorized(conv({.h = 5, .w = 18, .ic = 64, .oc = 40}), amx, "amx_u8s8", false);
+  expect_tensorized(conv({.h = 9, .w = 32, .ic = 64, .oc = 32, .stride = 2}), amx, "amx_u8s8", false);
+  expect_tensorized(conv({.h = 14, .w = 14, .ic = 40, .oc = 33, .types = kSignedBytes}), amx, "amx_s8s8", false);
+  expect_tensorized(conv({.n = 2, .h = 6, .w = 20, .ic = 64, .oc = 32, .kernel = 1, .padding = 0}), amx, "amx_u8s8",
+                    false);
+}
+
 TEST(MultiLevelTilingWithIntrin, LargeOnesByTheTileUnit) {
   const auto amx = with_features("x86-64-amx", "");
   expect_tensorized(matmul({.m = 197, .n = 300, .k = 770}), amx, "amx_u8s8", false);
