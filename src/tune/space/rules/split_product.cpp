@@ -46,13 +46,6 @@ Result<> choose_split_product(RuleContext& ctx) {
   return n == 0 ? Result<>() : replace_by_split_product(ctx.schedule, *product, n).map([](const SplitParts&) {});
 }
 
-std::vector<PreferringDecider::Instead> split_product_points(const Func& workload, const Target& target) {
-  const auto product = splittable_product(workload, target);
-  Schedule trial(workload);
-  if (!product || !replace_by_split_product(trial, *product, kSplitTerms[0])) return {};
-  return {{.values = {{"terms", kSplitTerms[0]}}}};
-}
-
 extern constinit const Rule split_product_rule_def = {"split_product", applies, apply};
 
 }  // namespace fettle
