@@ -105,6 +105,11 @@ Result<> SplitTiling::look() {
     return true;
   });
   if (data.empty() || weights.empty()) return fail(ErrorCode::E230, parts.product + " reads other buffers");
+  const auto in_one = [&](const std::vector<Expr>& indices, size_t iter) {
+    return std::ranges::count_if(indices, [&](const Expr& index) { return uses(index, iter); }) == 1;
+  };
+  if (!in_one(data, depth()) || !in_one(weights, depth()) || !in_one(weights, column()))
+    return fail(ErrorCode::E230, parts.product + " reads other panels");
   for (size_t i = n_sums; i < column(); ++i)
     if (uses(data, i) && !uses(weights, i)) row = i;
   rows = extents[row] % (2 * kTile) == 0 ? 2 * kTile : kTile;
@@ -269,14 +274,14 @@ Result<> SplitTiling::tile_of_outputs() {
     made.push_back(parts.least + "_init");
   }
   FETTLE_TRY(const BlockRef written, block(parts.written));
-  FETTLE_TRY(const LoopsByKind kinds, loops_by_kind(s, written));
-  FETTLE_TRY(const Loops j, split(s, {.loop = kinds.spatial.back(), .factors = {kInfer, lanes}, .tail = Tail::kMask}));
-  Loops order = {j[0]};
-  order.insert(order.end(), kinds.reduction.begin(), kinds.reduction.end());
-  order.push_back(j[1]);
-  FETTLE_TRY_VOID(reorder(s, {.loops = order}));
+  FETTLE_TRY(const Loops w, get_loops(s, {.block = written}));  // … outputs, reductions
+  const BlockNode* node = find_block(s.func()->body, parts.written);
+  const Loops reduction(w.end() - static_cast<std::ptrdiff_t>(node->iters.size() - (n_spatial - n_sums)), w.end());
+  FETTLE_TRY(const Loops j,
+             split(s, {.loop = w[w.size() - reduction.size() - 1], .factors = {kInfer, lanes}, .tail = Tail::kMask}));
+  FETTLE_TRY_VOID(reorder(s, {.loops = concatenated({{j[0]}, reduction, {j[1]}})}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = j[1]}));
-  FETTLE_TRY_VOID(begin_sums(s, written, kinds.reduction.front()));
+  FETTLE_TRY_VOID(begin_sums(s, written, reduction.front()));
   made.push_back(parts.written + "_init");
   return {};
 }

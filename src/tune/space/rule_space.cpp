@@ -281,18 +281,6 @@ std::optional<Schedule> best_affine_order(const Schedule& constructed, const Fun
 
 }  // namespace
 
-namespace {
-
-// Points of other algorithms than the one that is written, as far as the bound allows any.
-std::vector<Instead> other_algorithms(const Func& workload, const Target& target, double max_error_bound) {
-  if (max_error_bound <= 0) return {};
-  std::vector<Instead> points = winograd_points(workload), split = split_product_points(workload, target);
-  points.insert(points.end(), split.begin(), split.end());
-  return points;
-}
-
-}  // namespace
-
 Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Target> target, int threads,
                                   const MicroKernelTable* micro_kernels, double max_error_bound) {
   Instead chosen;
@@ -300,12 +288,12 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
   if (target->has_threads()) return best;  // what there is to predict is a CPU's
   if (auto ordered = best_affine_order(best, workload, target, threads, max_error_bound, micro_kernels))
     return std::move(*ordered);
-  const std::vector<Instead> others = other_algorithms(workload, *target, max_error_bound);
-  const bool may_be_other = !others.empty() || (max_error_bound > 0 && winograd_convolution(workload));
-  if (!micro_kernels && !may_be_other) return best;
+  const bool may_be_winograd = max_error_bound > 0 && winograd_convolution(workload);
+  if (!micro_kernels && !may_be_winograd) return best;
   const auto predict = [&](const Schedule& schedule) {
-    // Transformed weights are up to four times as large, those in parts half as large again.
-    return predicted(schedule, may_be_other ? predict_cold_seconds : predict_seconds, *target, threads, micro_kernels);
+    // Transformed weights are up to four times as large.
+    return predicted(schedule, may_be_winograd ? predict_cold_seconds : predict_seconds, *target, threads,
+                     micro_kernels);
   };
   double best_s = predict(best);
   std::set<std::string> seen = {to_text(best.trace())};
@@ -320,8 +308,10 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
     }
     return true;
   };
-  const double pays_s = preferences::kPays * best_s;
-  for (const Instead& point : others) consider(point, pays_s);
+  if (may_be_winograd) {
+    const double limit_s = preferences::kPays * best_s;
+    for (const Instead& point : winograd_points(workload)) consider(point, limit_s);
+  }
   if (!micro_kernels) return best;
   const double limit_s = preferences::kClearly * best_s;
   Instead which = chosen;
@@ -339,7 +329,8 @@ Result<Schedule> accepted_default(const Func& workload, std::shared_ptr<const Ta
     if (!accept(made)) return fail(ErrorCode::E230, "no constructed schedule is accepted");
     return made;
   }
-  std::vector<Instead> considered = other_algorithms(workload, *target, max_error_bound);
+  std::vector<Instead> considered;
+  if (max_error_bound > 0) considered = winograd_points(workload);
   for (size_t tile = preferences::kFavourites; tile-- > 0;)
     considered.insert(considered.begin(), {.ranks = {{"tile", tile}}});
   std::optional<Schedule> best;

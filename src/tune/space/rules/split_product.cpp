@@ -11,7 +11,8 @@ namespace {
 
 bool applies(const RuleContext& ctx, const BlockNode& block) {
   const std::string_view product = part_of(block);
-  return !product.empty() && split_parts(ctx.schedule.func(), product);
+  const auto parts = product.empty() ? std::nullopt : split_parts(ctx.schedule.func(), product);
+  return parts && !ctx.done.contains(parts->product);
 }
 
 Result<> apply(RuleContext& ctx, BlockRef block) {
@@ -43,13 +44,6 @@ Result<> choose_split_product(RuleContext& ctx) {
   ctx.schedule.set_address_prefix("split_product/" + *product);
   FETTLE_TRY(const int64_t n, choose(ctx, "terms", terms, 0, weights));
   return n == 0 ? Result<>() : replace_by_split_product(ctx.schedule, *product, n).map([](const SplitParts&) {});
-}
-
-std::vector<PreferringDecider::Instead> split_product_points(const Func& workload, const Target& target) {
-  const auto product = splittable_product(workload, target);
-  Schedule trial(workload);
-  if (!product || !replace_by_split_product(trial, *product, kSplitTerms[0])) return {};
-  return {{.values = {{"terms", kSplitTerms[0]}}}};
 }
 
 extern constinit const Rule split_product_rule_def = {"split_product", applies, apply};
