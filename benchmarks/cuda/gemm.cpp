@@ -197,14 +197,20 @@ std::vector<WarpGroupGemmTiles> warp_group_tiles(int64_t m, int64_t n, int64_t k
   constexpr int64_t kStepBytes = 128;  // of a row of A or B
   const auto tiles_of = [](int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; };
   std::vector<std::pair<double, WarpGroupGemmTiles>> all;
-  for (const auto& [block_m, block_n, groups, stages] :
-       {std::array<int64_t, 4>{128, 256, 2, 4}, {256, 128, 2, 4}, {128, 192, 2, 5}, {128, 128, 2, 6}, {64, 256, 1, 5},
-        {64, 128, 1, 8}, {64, 64, 1, 8}}) {
+  for (const auto& [block_m, block_n, groups, stages] : {std::array<int64_t, 4>{128, 256, 2, 4},
+                                                         {256, 128, 2, 4},
+                                                         {128, 192, 2, 5},
+                                                         {128, 128, 2, 6},
+                                                         {64, 256, 1, 5},
+                                                         {64, 128, 1, 8},
+                                                         {64, 64, 1, 8}}) {
     const int64_t rows = tiles_of(m, block_m), tiles = rows * tiles_of(n, block_n), steps = tiles_of(k, 64);
-    // A cluster's blocks copy half of B each; it pays where there are several turns.
-    const int64_t cluster = rows % 2 == 0 && tiles >= 4 * multiprocessors && block_m * block_n > 128 * 128 ? 2 : 1;
+    // A cluster's blocks copy half of B each. It pays where there are several turns, or rows do not begin at lines.
+    const bool is_large = block_m * block_n > 128 * 192, unaligned = k % 64 != 0 || n % 64 != 0;
+    const int64_t cluster = rows % 2 == 0 && is_large && (tiles >= 4 * multiprocessors || unaligned) ? 2 : 1;
     const double bytes = static_cast<double>(kStepBytes * (block_m + block_n / cluster));
-    const double step = std::max(static_cast<double>(block_m * block_n * 64) / kProducts, bytes / kNearBytes);
+    const double products = is_large ? kProducts : 0.96 * kProducts;
+    const double step = std::max(static_cast<double>(block_m * block_n * 64) / products, bytes / kNearBytes);
     const double turns = static_cast<double>(tiles_of(tiles, multiprocessors));
     const double near = turns * (static_cast<double>(steps) * step + kEnd);
     const double far = 2.0 * static_cast<double>(m * k + n * k + m * n) / kFarBytes;
