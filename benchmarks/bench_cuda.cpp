@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -34,7 +36,7 @@ Subject gemm(int64_t size, bool half) {
   s.name = fmt::format("{} GEMM {}", half ? "f16" : "f32", size);
   s.func = gemm_program(size, size, size, half);
   s.flops = 2.0 * static_cast<double>(size * size) * static_cast<double>(size);
-  s.half = half;
+  s.factors = half ? kF16 : kF32;
   s.m = s.n = s.k = size;
   s.tolerance = 1e-4;
   s.bound = half ? 0.3 : 0.6;
@@ -69,6 +71,45 @@ Subject gemm(int64_t size, bool half) {
   }
   return s;
 }
+
+// bf16, on the tensor cores of warp groups, with the tiles that are predicted to be the fastest.
+Subject tensor_gemm(int64_t m, int64_t n, int64_t k, int64_t multiprocessors) {
+  constexpr size_t kTried = 3;
+  Subject s;
+  s.name = fmt::format("bf16 GEMM {} x {} x {}", m, n, k);
+  s.func = tensor_gemm_program(m, n, k, "bf16", "bf16");
+  s.flops = 2.0 * static_cast<double>(m * n) * static_cast<double>(k);
+  s.factors = s.result = kBF16;
+  s.m = m;
+  s.n = n;
+  s.k = k;
+  s.tolerance = 2e-2;
+  s.bound = m == 8192 && n == 8192 ? 0.95 : 0;
+  s.reference = [n, k](int64_t at, const std::vector<std::vector<double>>& in) {
+    double sum = 0;
+    for (int64_t i = 0; i < k; ++i)
+      sum += in[0][static_cast<size_t>(at / n * k + i)] * in[1][static_cast<size_t>(i * n + at % n)];
+    return sum;
+  };
+  const std::vector<WarpGroupGemmTiles> all = warp_group_tiles(m, n, k, multiprocessors);
+  for (size_t i = 0; i < kTried; ++i)
+    s.variants.push_back({fmt::format("{}x{} stages {} cluster {}", all[i].block_m, all[i].block_n, all[i].stages,
+                                      all[i].cluster),
+                          [t = all[i]](Schedule& schedule) { return schedule_gemm_warp_groups(schedule, t); },
+                          {}});
+  return s;
+}
+
+// Of layers of networks, and others: square and odd ones, few rows.
+constexpr int64_t kMultiprocessors = 132;  // of an H100, where no device is
+constexpr std::array<std::array<int64_t, 3>, 30> kShapes = {{
+    {8192, 8192, 8192},  {4096, 4096, 4096}, {2048, 2048, 2048},  {1024, 1024, 1024},  {8192, 1024, 8192},
+    {4096, 11008, 4096}, {4096, 4096, 11008}, {2048, 6144, 4096}, {1000, 3000, 2000},  {3000, 1000, 5000},
+    {5120, 5120, 640},   {1536, 4608, 1536}, {4000, 4000, 4000},  {777, 2056, 1032},   {512, 4096, 4096},
+    {512, 28672, 8192},  {256, 4096, 4096},  {256, 11008, 4096},  {128, 4096, 4096},   {128, 8192, 8192},
+    {64, 4096, 4096},    {64, 11008, 4096},  {64, 8192, 28672},   {48, 4096, 11008},   {32, 4096, 4096},
+    {32, 28672, 8192},   {16, 4096, 4096},   {16, 8192, 8192},    {8, 4096, 11008},    {2, 8192, 8192},
+}};
 
 Subject stencil() {
   constexpr int64_t kRows = 8192, kColumns = 16384;
@@ -119,13 +160,19 @@ Subject rows(bool softmax) {
   return s;
 }
 
-std::vector<Subject> subjects() {
+// Hopper's own come where `arch` is Hopper's.
+std::vector<Subject> subjects(const std::string& arch, int64_t multiprocessors) {
   std::vector<Subject> all = {gemm(2048, false), gemm(4096, false), gemm(4096, true), gemm(8192, true),
                               stencil(),         rows(true),        rows(false)};
+  if (arch == "sm_90a")
+    for (const auto& [m, n, k] : kShapes) all.push_back(tensor_gemm(m, n, k, multiprocessors));
   for (const Subject& subject : {gemm(4096, false), rows(true), rows(false)}) all.push_back(by_default(subject));
   for (Subject& subject : default_moves()) all.push_back(std::move(subject));
   return all;
 }
+
+// What a device's code may be compiled for.
+std::string arch_of(const CudaDevice& device) { return device.arch == "sm_90" ? "sm_90a" : device.arch; }
 
 Result<DeviceProgram> lowered(const Subject& subject, const Variant& variant, const std::string& arch) {
   Schedule s(subject.func, 0);
@@ -184,6 +231,10 @@ Result<Data> make_data(const CudaDevice& device, const Subject& subject) {
         const uint16_t half = half_of(value);
         std::memcpy(raw.data() + i * 2, &half, 2);
         values[i] = static_cast<double>(static_cast<_Float16>(value));
+      } else if (param.buffer->dtype == kBF16) {
+        const uint16_t half = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+        std::memcpy(raw.data() + i * 2, &half, 2);
+        values[i] = static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(half) << 16));
       } else {
         std::memcpy(raw.data() + i * 4, &value, 4);
         values[i] = static_cast<double>(value);
@@ -200,7 +251,13 @@ Result<Data> make_data(const CudaDevice& device, const Subject& subject) {
 // The largest difference at some thousand places, and at the corners, relative to the result's root mean square.
 Result<double> error_of(const CudaDevice& device, const Subject& subject, const Data& data, CudaAddress output) {
   std::vector<float> got(static_cast<size_t>(data.output_elements));
-  FETTLE_TRY_VOID(device.read(got.data(), output, data.output_elements * 4));
+  if (subject.result == kBF16) {
+    std::vector<uint16_t> bits(got.size());
+    FETTLE_TRY_VOID(device.read(bits.data(), output, data.output_elements * 2));
+    for (size_t i = 0; i < got.size(); ++i) got[i] = std::bit_cast<float>(static_cast<uint32_t>(bits[i]) << 16);
+  } else {
+    FETTLE_TRY_VOID(device.read(got.data(), output, data.output_elements * 4));
+  }
   RandomStream stream{13, 0};
   double worst = 0, squares = 0;
   constexpr int kPlaces = 2000;
@@ -241,17 +298,17 @@ struct Options {
 
 // Runs a subject's variants, checks them, and times the fastest beside its peer, in turns.
 Result<> measure(const CudaDevice& device, const std::optional<Cublas>& cublas, const Subject& subject,
-                 const Options& options, Report& report, bool& right) {
+                 const Options& options, Report& report, bool& right, std::vector<double>& shares) {
   FETTLE_TRY(const Data data, make_data(device, subject));
   std::function<Result<>()> fastest;
   std::string name;
   double best = std::numeric_limits<double>::infinity();
   for (const Variant& variant : subject.variants) {
-    FETTLE_TRY(const DeviceProgram program, lowered(subject, variant, device.arch));
+    FETTLE_TRY(const DeviceProgram program, lowered(subject, variant, arch_of(device)));
     FETTLE_TRY(const std::string source, emit_cuda(program));
     FETTLE_TRY(const CudaModule module, CudaModule::build(source, variant.options));
     const std::function<Result<>()> run = [module, program, &data] { return module.launch(program, data.memory); };
-    FETTLE_TRY_VOID(device.fill(data.output, 0xff, data.output_elements * 4));
+    FETTLE_TRY_VOID(device.fill(data.output, 0xff, data.output_elements * subject.result.element_bytes()));
     FETTLE_TRY_VOID(run());
     FETTLE_TRY_VOID(device.wait(20));
     FETTLE_TRY(const double error, error_of(device, subject, data, data.output));
@@ -276,7 +333,7 @@ Result<> measure(const CudaDevice& device, const std::optional<Cublas>& cublas, 
   else if (cublas)
     peer = [&] {
       const bool last = data.output == data.memory.back();
-      return cublas->gemm(subject.half, subject.m, subject.n, subject.k, data.memory[last ? 0 : 1],
+      return cublas->gemm(subject.factors, subject.result, subject.m, subject.n, subject.k, data.memory[last ? 0 : 1],
                           data.memory[last ? 1 : 2], data.peer_output);
     };
   std::vector<double> own, others, ratios;
@@ -296,6 +353,7 @@ Result<> measure(const CudaDevice& device, const std::optional<Cublas>& cublas, 
   report.add(fmt::format("{} ({})", subject.name, name), work / median(own), unit);
   if (peer) {
     report.add(fmt::format("{}: {}", subject.name, product ? "cuBLAS" : "copy"), work / median(others), unit);
+    if (subject.result == kBF16) shares.push_back(median(ratios));
     report.add(fmt::format("{}: share of {}", subject.name, product ? "cuBLAS" : "a copy"), 100 * median(ratios), "%",
                at_least(100 * subject.bound));
     if (product) {
@@ -310,7 +368,7 @@ Result<> measure(const CudaDevice& device, const std::optional<Cublas>& cublas, 
 
 Result<> write_sources(const Subject& subject, const std::string& folder) {
   for (size_t v = 0; v < subject.variants.size(); ++v) {
-    FETTLE_TRY(const DeviceProgram program, lowered(subject, subject.variants[v], "sm_90"));
+    FETTLE_TRY(const DeviceProgram program, lowered(subject, subject.variants[v], "sm_90a"));
     FETTLE_TRY(const std::string source, emit_cuda(program));
     std::string name = fmt::format("{} {}.cu", subject.name, v);
     std::replace(name.begin(), name.end(), ' ', '_');
@@ -343,7 +401,7 @@ int main(int argc, char** argv) {
     return 1;
   };
   if (!options.sources.empty()) {
-    for (const Subject& subject : subjects())
+    for (const Subject& subject : subjects("sm_90a", kMultiprocessors))
       if (const auto done = write_sources(subject, options.sources); !done) return told(done.error());
     return 0;
   }
@@ -364,10 +422,16 @@ int main(int argc, char** argv) {
   else
     fmt::print("without cuBLAS: {}\n", opened.error().message);
   bool right = true;
-  for (const Subject& subject : subjects()) {
+  std::vector<double> shares;
+  for (const Subject& subject : subjects(arch_of(**device), (*device)->multiprocessors)) {
     if (subject.name.find(options.only) == std::string::npos) continue;
-    if (const auto done = measure(**device, cublas, subject, options, report, right); !done) return told(done.error());
+    if (const auto done = measure(**device, cublas, subject, options, report, right, shares); !done) return told(done.error());
     fflush(stdout);
+  }
+  if (shares.size() == kShapes.size()) {
+    double logs = 0;
+    for (const double share : shares) logs += std::log(share) / static_cast<double>(shares.size());
+    report.add("bf16 GEMM: share of cuBLAS, geometric mean of all shapes", 100 * std::exp(logs), "%", at_least(95));
   }
   fmt::print("{}", report.table());
   if (const auto written = report.write(); !written) return told(written.error());

@@ -22,7 +22,9 @@ struct Cublas::Api {
 };
 
 namespace {
-constexpr int kDefaultMath = 0, kF16 = 2, kF32 = 0, kCompute32F = 68, kDefaultAlgorithm = -1;
+constexpr int kDefaultMath = 0, kCompute32F = 68, kDefaultAlgorithm = -1;
+// CUDA_R_…
+int type_of(DType type) { return type == kF16 ? 2 : type == kBF16 ? 14 : 0; }
 }
 
 Result<Cublas> Cublas::open() {
@@ -49,17 +51,19 @@ Result<Cublas> Cublas::open() {
   return made;
 }
 
-Result<> Cublas::gemm(bool half, int64_t m, int64_t n, int64_t k, CudaAddress a, CudaAddress b, CudaAddress c) const {
+Result<> Cublas::gemm(DType factors, DType result, int64_t m, int64_t n, int64_t k, CudaAddress a, CudaAddress b, CudaAddress c) const {
   const float one = 1, zero = 0;
   const int rows = static_cast<int>(m), columns = static_cast<int>(n), depth = static_cast<int>(k);
   // Column-major: the transposed product.
   const auto* left = reinterpret_cast<const float*>(b);
   const auto* right = reinterpret_cast<const float*>(a);
   auto* out = reinterpret_cast<float*>(c);
-  const int status = half ? api_->gemm_ex(api_->handle, 0, 0, columns, rows, depth, &one, left, kF16, columns, right,
-                                          kF16, depth, &zero, out, kF32, columns, kCompute32F, kDefaultAlgorithm)
-                          : api_->sgemm(api_->handle, 0, 0, columns, rows, depth, &one, left, columns, right, depth,
-                                        &zero, out, columns);
+  const int type = type_of(factors);
+  const int status = factors == kF32 ? api_->sgemm(api_->handle, 0, 0, columns, rows, depth, &one, left, columns, right,
+                                                   depth, &zero, out, columns)
+                                     : api_->gemm_ex(api_->handle, 0, 0, columns, rows, depth, &one, left, type,
+                                                     columns, right, type, depth, &zero, out, type_of(result),
+                                                     columns, kCompute32F, kDefaultAlgorithm);
   return status == 0 ? Result<>() : fail(ErrorCode::E708, fmt::format("cuBLAS: status {}", status), "cublas");
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "codegen/cuda/driver.h"
+#include "ir/type.h"
 
 namespace fettle::bench {
 
@@ -16,7 +17,7 @@ class Cublas {
   static Result<Cublas> open();
 
   /// C[m, n] = A[m, k] * B[k, n], row-major: f32 without TF32, or factors in f16, products and sums in f32. E708
-  Result<> gemm(bool half, int64_t m, int64_t n, int64_t k, CudaAddress a, CudaAddress b, CudaAddress c) const;
+  Result<> gemm(DType factors, DType result, int64_t m, int64_t n, int64_t k, CudaAddress a, CudaAddress b, CudaAddress c) const;
 
  private:
   struct Api;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -187,6 +188,45 @@ Func tensor_gemm_program(int64_t m, int64_t n, int64_t k, const std::string& typ
   const auto made = parse_func(text);
   FETTLE_CHECK_MSG(made.has_value(), made ? "" : made.error().to_string());
   return *made;
+}
+
+std::vector<WarpGroupGemmTiles> warp_group_tiles(int64_t m, int64_t n, int64_t k, int64_t multiprocessors) {
+  // Of an H100: products in a cycle of a multiprocessor, as far as they are reached; bytes in a cycle from L2 to one
+  // multiprocessor, and from memory to all; cycles of a launch, and of the end of a tile.
+  constexpr double kProducts = 2048 * 0.93, kNearBytes = 55, kFarBytes = 1750, kLaunch = 5000, kEnd = 1500;
+  constexpr int64_t kStepBytes = 128;  // of a row of A or B
+  const auto tiles_of = [](int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; };
+  std::vector<std::pair<double, WarpGroupGemmTiles>> all;
+  for (const auto& [block_m, block_n, groups, stages] : {std::array<int64_t, 4>{128, 256, 2, 4},
+                                                         {256, 128, 2, 4},
+                                                         {128, 192, 2, 5},
+                                                         {128, 128, 2, 6},
+                                                         {64, 256, 1, 5},
+                                                         {64, 128, 1, 8},
+                                                         {64, 64, 1, 8}}) {
+    const int64_t rows = tiles_of(m, block_m), tiles = rows * tiles_of(n, block_n), steps = tiles_of(k, 64);
+    // A cluster's blocks copy half of B each. It pays where there are several turns, or rows do not begin at lines.
+    const bool is_large = block_m * block_n > 128 * 192, unaligned = k % 64 != 0 || n % 64 != 0;
+    const int64_t cluster = rows % 2 == 0 && is_large && (tiles >= 4 * multiprocessors || unaligned) ? 2 : 1;
+    const double bytes = static_cast<double>(kStepBytes * (block_m + block_n / cluster));
+    const double products = is_large ? kProducts : 0.96 * kProducts;
+    const double step = std::max(static_cast<double>(block_m * block_n * 64) / products, bytes / kNearBytes);
+    const double turns = static_cast<double>(tiles_of(tiles, multiprocessors));
+    const double near = turns * (static_cast<double>(steps) * step + kEnd);
+    const double far = 2.0 * static_cast<double>(m * k + n * k + m * n) / kFarBytes;
+    all.emplace_back(std::max(near, far) + 0.1 * near + kLaunch,
+                     WarpGroupGemmTiles{.block_m = block_m,
+                                        .block_n = block_n,
+                                        .groups = groups,
+                                        .stages = stages,
+                                        .rows_of_tiles = cluster == 2 ? 4 : 16,
+                                        .cluster = cluster,
+                                        .persistent = multiprocessors / cluster * cluster});
+  }
+  std::ranges::stable_sort(all, {}, [](const auto& one) { return one.first; });
+  std::vector<WarpGroupGemmTiles> result;
+  for (auto& [time, tiles] : all) result.push_back(tiles);
+  return result;
 }
 
 Result<> schedule_gemm_warp_groups(Schedule& s, const WarpGroupGemmTiles& t) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "schedule/schedule.h"
 
@@ -50,6 +51,9 @@ struct WarpGroupGemmTiles {
   bool staged = true;          // results go through shared memory, and from there by bulk copies
   int64_t persistent = 132;    // blocks that go through all tiles; 0: one block a tile
 };
+/// Tiles for a product of these extents on a device of sm_90a with so many multiprocessors, what is predicted to be the
+/// fastest first: from steps of k, which take as long as their products or their copies, and turns of all blocks.
+std::vector<WarpGroupGemmTiles> warp_group_tiles(int64_t m, int64_t n, int64_t k, int64_t multiprocessors = 132);
 /// With wgmma. Extents that are no multiples of the tiles are padded with zeros.
 Result<> schedule_gemm_warp_groups(Schedule& s, const WarpGroupGemmTiles& tiles);
 

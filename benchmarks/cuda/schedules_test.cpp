@@ -5,6 +5,9 @@
 #include "codegen/cuda/cuda_codegen.h"
 #include "codegen/cuda/cuda_compile.h"
 #include "codegen/device/testing.h"
+#include "ir/annotations.h"
+#include "schedule/primitives/annotate.h"
+#include "schedule/primitives/get_loops.h"
 
 namespace fettle::bench {
 namespace {
@@ -102,6 +105,22 @@ TEST(CudaSchedules, GemmWarpGroupsOfOddShapes) {
       }
       EXPECT_SAME_ON_CUDA(s);
     }
+}
+
+TEST(CudaSchedules, PersistentBlocksComputeTheSame) {
+  auto s = cuda_schedule(gemm_program(64, 128, 48, false));
+  ASSERT_OK(schedule_gemm_f32(s, {.block_m = 32, .block_n = 32, .block_k = 8}));
+  const auto loops = get_loops(s, {s.block("C")});
+  ASSERT_OK(loops);
+  ASSERT_OK(annotate(s, {(*loops)[1], kPersistentKey, int64_t{3}}));
+  EXPECT_SAME_ON_DEVICES(s);
+  check_compiles(s);
+}
+
+TEST(CudaSchedules, TilesFitTheShape) {
+  EXPECT_EQ(warp_group_tiles(4096, 4096, 4096)[0].block_n, 256);
+  EXPECT_EQ(warp_group_tiles(64, 4096, 4096)[0].block_m, 64);   // as many blocks as there may be read B
+  EXPECT_EQ(warp_group_tiles(3000, 1000, 5000)[0].cluster, 2);  // rows that do not begin at lines are copied once
 }
 
 TEST(CudaSchedules, OneBarrierAStep) {

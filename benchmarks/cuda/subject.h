@@ -22,7 +22,7 @@ struct Subject {
   Func func;
   std::vector<Variant> variants;
   double flops = 0, bytes = 0;  // one of them: what it is measured in
-  bool half = false;
+  DType factors = kF32, result = kF32;
   int64_t m = 0, n = 0, k = 0;  // of a product
   double tolerance = 0;         // of |difference| / rms of the result
   double bound = 0;             // share of the peer

@@ -67,6 +67,12 @@ struct CudaModule::Built {
   const CudaDevice* device = nullptr;
   Module module = nullptr;
   std::map<std::string, Function> kernels;
+  struct Encoded {
+    std::vector<CudaAddress> pointers;
+    std::vector<int64_t> ints;
+    std::vector<EncodedTensorMap> maps;
+  };
+  std::map<std::string, Encoded> encoded;  // by kernel
   std::mutex mutex;
 
   Built() = default;
@@ -95,11 +101,16 @@ struct CudaModule::Built {
     std::vector<void*> args;
     for (CudaAddress& pointer : pointers) args.push_back(&pointer);
     for (int64_t& number : ints) args.push_back(&number);  // little-endian
-    std::vector<EncodedTensorMap> maps(launch.kernel->tensor_maps.size());
-    for (size_t i = 0; i < maps.size(); ++i) {
-      FETTLE_TRY(maps[i], encode(launch.kernel->tensor_maps[i], *launch.kernel, pointers, ints));
-      args.push_back(&maps[i]);
+    // Encoded again where something is another than the last time.
+    Encoded& known = encoded[launch.name];
+    if (known.pointers != pointers || known.ints != ints) {
+      known = {pointers, ints, {}};
+      for (const TensorMap& map : launch.kernel->tensor_maps) {
+        FETTLE_TRY(const EncodedTensorMap made, encode(map, *launch.kernel, pointers, ints));
+        known.maps.push_back(made);
+      }
     }
+    for (EncodedTensorMap& map : known.maps) args.push_back(&map);
     unsigned grid[3], block[3];
     for (size_t d = 0; d < 3; ++d) {
       grid[d] = static_cast<unsigned>(launch.grid[d]);

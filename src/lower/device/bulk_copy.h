@@ -11,8 +11,8 @@
 namespace fettle {
 
 /// Loads: near[i, j] = far[…, b + i, …, c + j] over rows x columns, all of `near`; where a select guards it by the
-/// bounds of `far`, zero outside. Stores: the same the other way, from near[a + i, j] of one panel's columns; an `if` may
-/// guard them by these bounds.
+/// bounds of `far`, zero outside. Stores: the same the other way, from near[a + i, j] of one panel's columns; an `if`
+/// may guard them by these bounds.
 struct BulkCopy {
   bool stores = false;
   Buffer near;                    // in shared memory

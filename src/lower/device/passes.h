@@ -112,9 +112,9 @@ inline constexpr const char* kWgmmaCommitCall = "wgmma_commit";  // ()
 inline constexpr const char* kWgmmaWaitCall = "wgmma_wait";      // (groups that may go on)
 inline constexpr int64_t kPanelBytes = 128;
 
-/// Copies annotated kBulkCopyKey from shared to global memory become bulk_store calls, whose tensor maps join `maps`. What
-/// they read is kept in the order of the 128-byte swizzle: swizzle_staged makes other accesses go there.
-///   if tx == 0: for i, j: D[m + i, n + j] = S[64*ty + i, j]   →   if tx == 0: bulk_store(&S[64*ty, 0], map, 64, 64, n, m)
+/// Copies annotated kBulkCopyKey from shared to global memory become bulk_store calls, whose tensor maps join `maps`.
+/// What they read is kept in the order of the 128-byte swizzle: swizzle_staged makes other accesses go there.
+///   for i, j: D[m + i, n + j] = S[64*ty + i, j]   →   bulk_store(&S[64*ty, 0], map, 64, 64, n, m)
 ///   S[64*r + c] = x   →   S[(64*r + c) ^ r % 8 * 8] = x
 /// Barriers wait until what was begun before has been read. E301 where the copy engine cannot do it
 Result<Func> bulk_stores(const Func& func, std::vector<TensorMap>& maps);
@@ -123,7 +123,7 @@ inline constexpr const char* kBulkStoreCall = "bulk_store";  // (&from, map, row
 /// The place of an element whose 16-byte pieces, of `chunk` elements, lie in another order in each of `rows` lines:
 /// offset ^ offset / line % rows * chunk, what is a multiple of line * rows apart.
 Expr swizzled_offset(Analyzer& analyzer, const Expr& offset, int64_t line, int64_t rows, int64_t chunk);
-/// Of the consumers of a specialised kernel: `barrier` of one warp group, of all along threadIdx.x with one threadIdx.y.
+/// Of the consumers of a specialised kernel: `barrier` of one warp group, of the threads of one threadIdx.y.
 inline constexpr const char* kGroupBarrierCall = "group_barrier";
 
 /// The factors of wgmma where bulk copies put them: an address in panels, how far the next 8 lines lie, and the next
@@ -175,7 +175,7 @@ inline constexpr const char* kSwizzledSuffix = "_swizzled";
 ///   allocate C: f32[2048] @fragment; for i in 4: for j in 4: fill(&C[512*i + 8*j], 32)
 ///   →   allocate C: f32[64] @fragment; for i in 4 unrolled: for j in 4 unrolled: fill(&C[16*i + 4*j], 0)
 /// An element of a tile of sums may be read and written by the thread that has it, as loops over threadIdx.x say it:
-///   D[…] = C[i, j] with i = t // 32 * 16 + h * 8 + t // 4 % 8 and j = q * 8 + t % 4 * 2 + v   →   D[…] = C[4*q + 2*h + v]
+///   D[…] = C[i, j], i = t // 32 * 16 + h * 8 + t // 4 % 8, j = q * 8 + t % 4 * 2 + v   →   D[…] = C[4*q + 2*h + v]
 /// E301 where something else reaches a fragment
 Result<Func> place_fragments(const Func& func);
 inline constexpr const char* kAlignedSuffix = "_aligned";
