@@ -15,6 +15,7 @@
 #include "tables/tune_rules.h"
 #include "tune/parts/auto_inline.h"
 #include "tune/parts/gpu_grid.h"
+#include "tune/parts/gpu_implicit_product.h"
 #include "tune/parts/gpu_rows.h"
 #include "tune/parts/lane_reductions.h"
 #include "tune/parts/preferences.h"
@@ -39,6 +40,7 @@ constexpr Stage kStages[] = {
 /// For targets with threads (Target::has_threads).
 constexpr Stage kGpuStages[] = {
     {"gpu_rows", [](RuleContext& ctx) { return split_rows_among_threads(ctx.schedule, *ctx.target); }},
+    {"gpu_products", [](RuleContext& ctx) { return make_matrix_products(ctx.schedule); }},
     {"auto_inline", [](RuleContext& ctx) { return auto_inline(ctx.schedule, *ctx.target, *ctx.decider); }},
 };
 
