@@ -13,7 +13,7 @@ namespace fettle {
 /// The role of the blocks A and B (kRoleKey): they are to be computed where they are read.
 inline constexpr const char* kMatrixRole = "matrix";
 
-/// Makes such products of all blocks of the program that may be: of constant extents, each output iterator in one of the
+/// Makes such products of all blocks that may be: of constant extents, each output iterator in one of the
 /// factors. Comes before paddings are inlined.
 Result<> make_matrix_products(Schedule& s);
 

@@ -16,7 +16,7 @@
 #include "tune/parts/auto_inline.h"
 #include "tune/parts/gpu_grid.h"
 #include "tune/parts/gpu_implicit_product.h"
-#include "tune/parts/gpu_rows.h"
+#include "tune/parts/gpu_reductions.h"
 #include "tune/parts/lane_reductions.h"
 #include "tune/parts/preferences.h"
 #include "tune/parts/tile_steps.h"
