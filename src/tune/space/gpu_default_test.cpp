@@ -115,6 +115,14 @@ TEST(GpuDefault, AConvolutionIsAProductWithoutAMatrixInMemory) {
   EXPECT_GT(program.kernels.begin()->second.shared_bytes, 0);
 }
 
+TEST(GpuDefault, AnOpenGridHasAsManyBlocksAsThereIsWork) {
+  const std::vector<IntParam> sizes = {testing::size("n", 1, int64_t{1} << 40),
+                                       testing::size("m", 1, int64_t{1} << 40)};
+  const DeviceProgram program = default_kernels(testing::open_elementwise({sizes[0].var, sizes[1].var}, sizes));
+  ASSERT_EQ(program.kernels.size(), 1u);
+  for (const Expr& blocks : program.kernels.begin()->second.grid) EXPECT_TRUE(!as_int(blocks) || is_one(blocks));
+}
+
 class GpuDefaults : public ::testing::TestWithParam<NamedWorkload> {};
 
 TEST_P(GpuDefaults, AgreeWithTheInterpreter) {
