@@ -112,6 +112,8 @@ Stmt staged(const Steps& steps) {
   if (in_place) return nullptr;
   const auto* copied = target.value.as<LoadNode>();
   if (copied && steps.lanes && *as_int(steps.lanes->extent) == steps.elements) return nullptr;  // one access as it is
+  // What a thread has in its own memory is at hand.
+  if (copied && (copied->buffer->scope == kScopeLocal || copied->buffer->scope == kScopeRegister)) return nullptr;
   std::vector<const LoadNode*> neighbours;
   if (steps.lanes) find_neighbours(target.value, steps.lanes->var, neighbours);
 

@@ -3,6 +3,7 @@
 
 #include "lower/device/device.h"
 #include "schedule/primitives/bind.h"
+#include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
@@ -19,6 +20,7 @@ std::string lowered_text(TestSchedule s, const char* target_name, int64_t turns,
   const auto loops = s.loops(s.block("B"));
   auto parts = split(s, {.loop = loops.back(), .factors = {kInfer, turns, 8, lanes}, .tail = Tail::kGuard});
   EXPECT_OK(parts);
+  EXPECT_OK(reorder(s, {.loops = {(*parts)[0], (*parts)[2], (*parts)[1], (*parts)[3]}}));
   EXPECT_OK(bind(s, {.loop = (*parts)[0], .thread_axis = "blockIdx.x"}));
   EXPECT_OK(bind(s, {.loop = (*parts)[2], .thread_axis = "threadIdx.x"}));
   EXPECT_OK(unroll(s, {.loop = (*parts)[1]}));

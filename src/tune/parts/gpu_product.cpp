@@ -7,6 +7,8 @@
 #include "ir/annotations.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
+#include "schedule/reformulation.h"
+#include "tune/parts/gpu_implicit_product.h"
 #include "tune/parts/inline.h"
 #include "tune/parts/tile_steps.h"
 
@@ -159,16 +161,40 @@ class Product {
     const Buffer sums = node->writes.front().buffer;
     for (Schedule before = s_; !is_param(s_.func(), sums.get()); before = s_) {
       const std::vector<const BlockNode*> readers = consumers_of(s_.func().root(), sums.get());
-      if (readers.size() != 1 || !is_elementwise(*readers.front(), sums)) break;
-      const std::string name = readers.front()->name;
-      const Buffer made = readers.front()->writes.front().buffer;
+      if (readers.size() != 1) break;
+      if (!is_elementwise(*readers.front(), sums) && !as_matrix(readers.front()->name, sums)) break;
+      const std::string name = consumers_of(s_.func().root(), sums.get()).front()->name;
+      const Buffer made = find_block(s_.func()->body, name)->writes.front().buffer;
       const auto next = consumers_of(s_.func().root(), made.get());
-      const bool goes_on = !is_param(s_.func(), made.get()) && next.size() == 1 && is_elementwise(*next.front(), made);
+      const bool goes_on = !is_param(s_.func(), made.get()) && next.size() == 1 &&
+                           (is_elementwise(*next.front(), made) || as_matrix(next.front()->name, made));
       if (goes_on && try_inline(s_, name)) continue;
       FETTLE_TRY_VOID(set_scope(s_, {.block = block_, .index = 0, .scope = "local"}));
       return get_block(s_, {.name = name});
     }
     return cache_write(s_, {.block = block_, .write_index = 0, .scope = "local"});
+  }
+
+  // The iterators of who reads rows of the result as several dimensions become rows.
+  bool as_matrix(const std::string& name, const Buffer& sums) {
+    Schedule trial = s_;
+    const BlockNode* node = find_block(trial.func()->body, name);
+    IndexMap map;
+    Expr rows = 0;
+    for (const IterVar& iter : node->iters) {
+      const int64_t* extent = as_int(iter.extent);
+      if (!extent) return false;
+      const Var var = make_var(iter.var->name);
+      map.inputs.push_back(var);
+      if (&iter != &node->iters.back()) rows = rows * *extent + Expr(var);
+    }
+    if (map.inputs.size() < 2) return false;
+    map.outputs = {simplify(rows), Expr(map.inputs.back())};
+    const auto block = get_block(trial, {.name = name});
+    if (!block || !transform_block_layout(trial, {.block = *block, .index_map = map})) return false;
+    if (!is_elementwise(*find_block(trial.func()->body, name), sums)) return false;
+    s_ = std::move(trial);
+    return true;
   }
 
   // Each element is made of that one of the buffer whose indices are its iterators.
@@ -250,11 +276,7 @@ class Product {
     FETTLE_TRY(const BlockRef copy, cache_read(s_, {.block = block_, .read_index = at, .scope = "shared"}));
     FETTLE_TRY_VOID(compute_at(s_, {.block = copy, .loop = steps_}));
     const Buffer source = factor.buffer;
-    for (const BlockNode* writer : producers_of(s_.func().root(), source.get()))
-      if (std::ranges::find(padded_, writer->name) != padded_.end()) {
-        const std::string name = writer->name;
-        if (!try_inline(s_, name)) return fail(ErrorCode::E230, name + " cannot be worked out where it is read");
-      }
+    FETTLE_TRY_VOID(inline_copies(source));
     FETTLE_TRY(const Loops own, below(s_, copy, steps_));
     FETTLE_TRY(const LoopRef all, fuse(s_, {.loops = own}));
     const int64_t threads_m = tiles_.rows / tiles_.thread_rows, threads_n = tiles_.columns / tiles_.thread_columns;
@@ -275,6 +297,21 @@ class Product {
     FETTLE_TRY(const BlockNode* made, block_node(s_, copy));
     factor.buffer = made->writes.front().buffer;
     return finish(copy);
+  }
+
+  // Paddings and matrices are worked out where shared memory is filled.
+  Result<> inline_copies(Buffer source) {
+    while (true) {
+      const auto writers = producers_of(s_.func().root(), source.get());
+      if (writers.size() != 1) return {};
+      const BlockNode& writer = *writers.front();
+      const bool is_padding = std::ranges::find(padded_, writer.name) != padded_.end();
+      if ((!is_padding && role_of(writer) != kMatrixRole) || writer.reads.empty()) return {};
+      const Buffer next = writer.reads.front().buffer;
+      const std::string name = writer.name;
+      if (!try_inline(s_, name)) return fail(ErrorCode::E230, name + " cannot be worked out where it is read");
+      source = next;
+    }
   }
 
   // What a thread needs of it for some terms, or for one, in its registers.
@@ -342,6 +379,11 @@ std::optional<ProductLoops> product_loops(const BlockStructure& block) {
     std::swap(roles.left, roles.right);
   }
   return roles;
+}
+
+bool fills_tiles(int64_t rows, int64_t columns, int64_t terms) {
+  constexpr int64_t kLeast = 8;
+  return rows >= kLeast && columns >= kLeast && terms >= kLeast;
 }
 
 Result<Finished> gpu_product(Schedule& s, const Target& target, Decider& decider, BlockRef block) {

@@ -26,6 +26,9 @@ struct ProductLoops {
 /// Nothing where it is no sum over one loop of products of two matrices, each index of which is one loop.
 std::optional<ProductLoops> product_loops(const BlockStructure& block);
 
+/// Whether tiles pay: smaller products are a nest like any other.
+bool fills_tiles(int64_t rows, int64_t columns, int64_t terms);
+
 /// The product in tiles; blocks that read its result element by element are taken along. What tiles do not divide is
 /// filled up with zeros where it is read into shared memory. Decides under the address prefix that is set. Errors: E230
 /// it is no such product, or has extents that are no constants · those of the steps

@@ -7,22 +7,11 @@
 
 #include "schedule/schedule.h"
 #include "target/target.h"
+#include "tune/parts/gpu_reductions.h"
 #include "tune/parts/loops.h"
 #include "tune/parts/row_group.h"
 
 namespace fettle {
-
-/// How a row of so many elements is dealt out: thread t has the elements (r*threads + t)*lanes + v of each turn r.
-struct RowThreads {
-  int64_t threads = 32, lanes = 1;
-};
-/// Nothing where the row is too short for several threads.
-std::optional<RowThreads> row_threads(const Extent& elements);
-
-/// Reductions along memory become parts, one for each thread and lane, then one for each thread, and so on (reformulate
-/// "split_reduction"). Where there are few results of many terms, the first parts are those of all threads of the
-/// machine: a launch of its own. Before all other steps. Results are reassociated.
-Result<> split_rows_among_threads(Schedule& s, const Target& target);
 
 /// Whether one of the group's reductions is in parts of a row.
 bool splits_rows(const Func& func, const RowGroup& group);

@@ -15,7 +15,8 @@
 #include "tables/tune_rules.h"
 #include "tune/parts/auto_inline.h"
 #include "tune/parts/gpu_grid.h"
-#include "tune/parts/gpu_rows.h"
+#include "tune/parts/gpu_implicit_product.h"
+#include "tune/parts/gpu_reductions.h"
 #include "tune/parts/lane_reductions.h"
 #include "tune/parts/preferences.h"
 #include "tune/parts/tile_steps.h"
@@ -41,6 +42,7 @@ constexpr Stage kStages[] = {
 /// For targets with threads (Target::has_threads).
 constexpr Stage kGpuStages[] = {
     {"gpu_rows", [](RuleContext& ctx) { return split_rows_among_threads(ctx.schedule, *ctx.target); }},
+    {"gpu_products", [](RuleContext& ctx) { return make_matrix_products(ctx.schedule); }},
     {"auto_inline", [](RuleContext& ctx) { return auto_inline(ctx.schedule, *ctx.target, *ctx.decider); }},
 };
 
@@ -133,8 +135,13 @@ Result<> begin_empty_sums(RuleContext& ctx) {
 }
 
 Result<> run_rules(RuleContext& ctx, const Makers& makers) {
-  for (const Stage& stage : makers.stages)
-    if (ctx.done.empty()) FETTLE_TRY_VOID(stage.apply(ctx));  // else one has taken the whole program
+  for (const Stage& stage : makers.stages) {
+    if (!ctx.done.empty()) break;  // one has taken the whole program
+    const Schedule before = ctx.schedule;
+    FETTLE_TRY_VOID(stage.apply(ctx));
+    // No kernel could be shown to be right then, and each rule would be refused.
+    if (ctx.target->has_threads() && !verify(ctx.schedule.func(), *ctx.target, {.races = false})) ctx.schedule = before;
+  }
   while (const BlockNode* block = next_block(ctx)) {
     const std::string name = block->name;
     const bool taken = std::ranges::any_of(makers.rules, [&](const Rule* rule) {

@@ -87,14 +87,6 @@ Result<> rows_to_blocks(RuleContext& ctx, BlockRef block) {
   return fail(ErrorCode::E230, "the rows fit no block of threads");
 }
 
-// A tile is more than a vector, and has some terms.
-bool pays_in_tiles(const BlockStructure& block) {
-  const auto loops = product_loops(block);
-  constexpr int64_t kLeast = 8;
-  return loops && block.extents[loops->row] >= kLeast && block.extents[loops->column] >= kLeast &&
-         block.extents[loops->term] >= kLeast;
-}
-
 }  // namespace
 
 // Reductions along memory that split_rows_among_threads has cut, with what works on the same rows.
@@ -107,7 +99,9 @@ extern constinit const Rule gpu_product_def = {
     "gpu_product",
     [](const RuleContext& ctx, const BlockNode& block) {
       const auto structure = block.init ? block_structure(ctx.schedule.func(), block) : std::nullopt;
-      return structure && product_loops(*structure) && pays_in_tiles(*structure);
+      const auto loops = structure ? product_loops(*structure) : std::nullopt;
+      return loops && fills_tiles(structure->extents[loops->row], structure->extents[loops->column],
+                                  structure->extents[loops->term]);
     },
     [](RuleContext& ctx, BlockRef block) {
       return by_part(ctx, block, "gpu_product",
