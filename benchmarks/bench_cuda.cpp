@@ -19,6 +19,7 @@
 #include "codegen/cuda/cuda_codegen.h"
 #include "codegen/cuda/run.h"
 #include "cuda/cublas.h"
+#include "cuda/default_subjects.h"
 #include "cuda/schedules.h"
 #include "harness/report.h"
 #include "lower/device/device.h"
@@ -27,26 +28,6 @@ namespace {
 
 using namespace fettle;
 using namespace fettle::bench;
-
-// One way to schedule a subject.
-struct Variant {
-  std::string name;
-  std::function<Result<>(Schedule&)> schedule;
-  std::vector<std::string> options;  // NVRTC's, further
-};
-
-struct Subject {
-  std::string name;
-  Func func;
-  std::vector<Variant> variants;
-  double flops = 0, bytes = 0;  // one of them: what it is measured in
-  bool half = false;
-  int64_t m = 0, n = 0, k = 0;  // of a product
-  double tolerance = 0;         // of |difference| / rms of the result
-  double bound = 0;             // share of the peer
-  /// The element of the output at a place, in double; inputs by their number.
-  std::function<double(int64_t at, const std::vector<std::vector<double>>&)> reference;
-};
 
 Subject gemm(int64_t size, bool half) {
   Subject s;
@@ -139,7 +120,11 @@ Subject rows(bool softmax) {
 }
 
 std::vector<Subject> subjects() {
-  return {gemm(2048, false), gemm(4096, false), gemm(4096, true), gemm(8192, true), stencil(), rows(true), rows(false)};
+  std::vector<Subject> all = {gemm(2048, false), gemm(4096, false), gemm(4096, true), gemm(8192, true),
+                              stencil(),         rows(true),        rows(false)};
+  for (const Subject& subject : {gemm(4096, false), rows(true), rows(false)}) all.push_back(by_default(subject));
+  for (Subject& subject : default_moves()) all.push_back(std::move(subject));
+  return all;
 }
 
 Result<DeviceProgram> lowered(const Subject& subject, const Variant& variant, const std::string& arch) {
@@ -188,6 +173,12 @@ Result<Data> make_data(const CudaDevice& device, const Subject& subject) {
     std::vector<double> values(static_cast<size_t>(count));
     std::vector<char> raw(static_cast<size_t>(bytes));
     for (size_t i = 0; i < values.size(); ++i) {
+      if (param.buffer->dtype == kI64) {  // indices of rows
+        const auto index = static_cast<int64_t>(stream.below(static_cast<uint64_t>(count)));
+        std::memcpy(raw.data() + i * 8, &index, 8);
+        values[i] = static_cast<double>(index);
+        continue;
+      }
       const float value = static_cast<float>(stream.below(2001)) / 1000.0f - 1.0f;
       if (param.buffer->dtype == kF16) {
         const uint16_t half = half_of(value);
@@ -201,7 +192,8 @@ Result<Data> make_data(const CudaDevice& device, const Subject& subject) {
     FETTLE_TRY_VOID(device.write(at, raw.data(), bytes));
     data.inputs.push_back(std::move(values));
   }
-  FETTLE_TRY(data.peer_output, device.allocate(data.output_elements * 4));
+  FETTLE_TRY(data.peer_output,
+             device.allocate(std::max(data.output_elements * 4, static_cast<int64_t>(subject.bytes) / 2)));
   return data;
 }
 

@@ -442,6 +442,7 @@ std::span<const D::NestPass> D::nest_passes() {
       {"substitute_tensor_intrinsics", [](D& d, Nest& n) { return becomes(n, d.with_intrinsics(n.func())); }},
       {"check_warp_tiles", [](D& d, Nest& n) { return d.check_warp_tiles(n.func()->body); }},
       {"place_fragments", [](D&, Nest& n) { return becomes(n, place_fragments(n.func())); }},
+      {"stage_lanes", [](D&, Nest& n) { return becomes(n, stage_lanes(n.func())); }},
       {"vector_copies", [](D&, Nest& n) { return becomes(n, vector_copies(n.func(), n.threads.shape, n.swizzled)); }},
       {"swizzle_shared", [](D&, Nest& n) { return becomes(n, swizzle_shared(n.func(), n.swizzled)); }},
       {"relax_waits", [](D&, Nest& n) { return becomes(n, on_body(n.func(), relax_waits)); }},

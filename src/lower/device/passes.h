@@ -81,6 +81,15 @@ inline constexpr const char* kAsyncCopyCall = "async_copy";
 ///   →   for k: [barrier(1); …]; barrier()
 Stmt relax_waits(const Stmt& body);
 
+/// What unrolled loops and lanes (kLanesKey) store to memory of all goes through the thread's own: what neighbouring
+/// lanes read is loaded, then the elements are worked out, then they are stored. So loads are in flight together, and
+/// vector_copies makes each of these moves one access.
+///   for u in 2 unrolled: for v in 4 {lanes}: B[8*t + 4*u + v] = f(A[8*t + 4*u + v])
+///   →  for u: for v {lanes}: A_lanes[4*u + v] = A[…]; for u: for v unrolled: B_lanes[4*u + v] = f(A_lanes[4*u + v]);
+///      for u: for v {lanes}: B[…] = B_lanes[4*u + v]
+/// Elements that are read in the place where they are stored stay as they are. `func` is flat.
+Func stage_lanes(const Func& func);
+
 /// Loops annotated kLanesKey that copy 4, 8 or 16 neighbouring bytes, provably aligned in their buffers (which begin at
 /// multiples of 16 bytes), become one access; others stay loops.
 ///   for v in 4 {lanes}: S[4*t + v] = A[8*i + v]   →   S[ramp(4*t, 1, 4)] = A[ramp(8*i, 1, 4)]

@@ -68,6 +68,15 @@ class ThreadConditions : public Visitor {
   }
   void visit(const Expr& e) override {
     if (!e) return;
+    if (const auto* choice = e.as<SelectNode>()) {
+      visit(choice->condition);
+      for (const bool holds : {true, false}) {
+        const auto scope = analyzer_.enter();
+        const auto known = analyzer_.assume(holds ? choice->condition : logical_not(choice->condition));
+        visit(holds ? choice->if_true : choice->if_false);
+      }
+      return;
+    }
     const auto* source = e.as<LoadNode>();
     const auto found = source && !collects ? written_.find(source->buffer->name) : written_.end();
     if (found != written_.end())

@@ -39,11 +39,14 @@ Expr added_term(const StoreNode& target) {
   return {};
 }
 
-/// Whether `e` reads memory at a place that depends on something that `index` does not.
+/// Whether `e` reads memory at a place that depends on something that `index` does not, or elements of a thread's own
+/// memory: what a step has put there.
 bool varies(const Expr& e, const Expr& index) {
   return contains<LoadNode>(e, [&](const LoadNode& source) {
+    const bool is_own = source.buffer->scope != kScopeGlobal && source.buffer->scope != kScopeRegister;
     return std::ranges::any_of(source.indices, [&](const Expr& at) {
-      return std::ranges::any_of(collect_vars(at), [&](const Var& var) { return !uses_var(index, var.get()); });
+      return std::ranges::any_of(collect_vars(at),
+                                 [&](const Var& var) { return is_own || !uses_var(index, var.get()); });
     });
   });
 }

@@ -54,8 +54,10 @@ Result<Loops> fuse_groups(Schedule& s, const std::vector<Group>& groups) {
 
 int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
-// Loops over blocks get axes of the launch: the innermost one x, unless another one alone may be too long for the others.
-// What does not fit goes around: loops of the host. Returns the loops as they stand, outermost first.
+int64_t round_up(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); }
+
+}  // namespace
+
 Result<Loops> bind_blocks(Schedule& s, const Target& target, const Loops& loops, bool flat) {
   FETTLE_TRY(const std::vector<Group> groups, groups_of(s, loops, flat));
   FETTLE_TRY(const Loops fused, fuse_groups(s, groups));
@@ -87,10 +89,6 @@ Result<Loops> bind_blocks(Schedule& s, const Target& target, const Loops& loops,
   if (around.size() > 1) FETTLE_TRY_VOID(reorder(s, {.loops = around}));
   return around;
 }
-
-int64_t round_up(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); }
-
-}  // namespace
 
 Result<Grid> deal_out(Schedule& s, const Target& target, const Loops& given, const GridOptions& options) {
   if (given.empty()) return fail(ErrorCode::E230, "there is no loop to deal out");

@@ -55,7 +55,8 @@ struct Rule {
 };
 
 /// What rule_space() is made of for the target, in this order (rule_space.cpp): one list for processors that work in
-/// vectors, one for targets with threads. The rules are tried on each block: the first that applies and succeeds has it.
+/// vectors, one for targets with threads. The rules are tried on each block: the first that applies and succeeds has
+/// it.
 std::span<const Stage> space_stages(const Target& target);
 std::span<const Rule* const> space_rules(const Target& target);
 

@@ -15,6 +15,8 @@
 #include "tables/tune_rules.h"
 #include "tune/parts/auto_inline.h"
 #include "tune/parts/gpu_grid.h"
+#include "tune/parts/gpu_implicit_product.h"
+#include "tune/parts/gpu_reductions.h"
 #include "tune/parts/lane_reductions.h"
 #include "tune/parts/preferences.h"
 #include "tune/parts/tile_steps.h"
@@ -37,6 +39,8 @@ constexpr Stage kStages[] = {
 
 /// For targets with threads (Target::has_threads).
 constexpr Stage kGpuStages[] = {
+    {"gpu_rows", [](RuleContext& ctx) { return split_rows_among_threads(ctx.schedule, *ctx.target); }},
+    {"gpu_products", [](RuleContext& ctx) { return make_matrix_products(ctx.schedule); }},
     {"auto_inline", [](RuleContext& ctx) { return auto_inline(ctx.schedule, *ctx.target, *ctx.decider); }},
 };
 
@@ -50,7 +54,10 @@ constexpr const Rule* kRules[] = {
 };
 
 constexpr const Rule* kGpuRules[] = {
-    &gpu_nest_def,  // anything
+    &gpu_product_def,    // a product of matrices; those of warp groups come before it
+    &gpu_rows_def,       // rows that are reduced, with what works on the same ones
+    &gpu_transpose_def,  // what reads along another dimension than it writes
+    &gpu_nest_def,       // anything
 };
 static_assert(std::size(kRules) + std::size(kGpuRules) == tune_rules::kDefined,
               "each rule in rules/ has its place in one of these lists");

@@ -1,0 +1,20 @@
+#pragma once
+// Convolutions, and products with several loops of a kind, as products of two matrices whose elements are worked out
+// where they are read into shared memory.
+//
+//   for h, w, o, r, q, c: O[h, w, o] += X[h + r, w + q, c] * F[o, r, q, c]
+//   →  A[m, k] = X[…];  B[o, k] = F[…];  for m, o, k: C[m, o] += A[m, k] * B[o, k];  O[h, w, o] = C[h*W + w, o]
+
+#include "schedule/schedule.h"
+#include "target/target.h"
+
+namespace fettle {
+
+/// The role of the blocks A and B (kRoleKey): they are to be computed where they are read.
+inline constexpr const char* kMatrixRole = "matrix";
+
+/// Makes such products of all blocks that may be: of constant extents, each output iterator in one of the
+/// factors. Comes before paddings are inlined.
+Result<> make_matrix_products(Schedule& s);
+
+}  // namespace fettle
