@@ -64,8 +64,7 @@ TEST(Device, BlocksBeyondAGuardAreNotLaunched) {
   for h in (n + 999) // 1000:
     for b in 1000 thread axis("blockIdx.x"):
       for t in 4 thread axis("threadIdx.x"):
-        block B(vi: spatial[n] = h * 1000 + b, vt: spatial[4] = t):
-          where h * 1000 + b < n
+        block B(vi: spatial[n] = h * 1000 + b, vt: spatial[4] = t) where h * 1000 + b < n:
           reads A[vi, vt]
           writes B[vi, vt]
           B[vi, vt] = A[vi, vt] + 1.0
