@@ -270,7 +270,7 @@ TEST_F(OnOpenCl, StringsAndHostFunctions) {
   Node* split = g.add_node(find_op("StringSplit"), "split", {x}, {}, {}, 2);
   g.add_output("parts", split->outputs[0]);
   g.add_output("count", split->outputs[1]);
-  Value* one = g.add_constant("one", string_tensor({"a"}, {1}).value());
+  Value* one = g.add_constant("one", string_tensor(std::vector<std::string>{"a"}, {1}).value());
   g.add_output("is_a", g.add_node(find_op("Equal"), "equal", {x, one})->output());
   g.sort();
   ASSERT_TRUE(optimize(g));

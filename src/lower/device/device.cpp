@@ -523,6 +523,7 @@ std::span<const D::NestPass> D::nest_passes() {
       {"relax_waits", [](D&, Nest& n) { return becomes(n, on_body(n.func(), relax_waits)); }},
       {"check_sizes", [](D& d, Nest& n) { return d.check_sizes(n.func()->body); }},
       {"unroll_loops", [](D&, Nest& n) { return becomes(n, on_body(n.func(), unroll_loops)); }},
+      {"end_grid", [](D&, Nest& n) { return end_grid(n.func(), n.kernel.grid), Result<>(); }},
   };
   return list;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "analysis/verify.h"
+#include "arith/int_eval.h"
 #include "lower/device/passes.h"
 #include "lower/passes/passes.h"
 #include "schedule/primitives/bind.h"
@@ -55,6 +56,34 @@ int barriers(const Result<DeviceProgram>& program) {
   int count = 0;
   for (size_t at = text.find("barrier()"); at != std::string::npos; at = text.find("barrier()", at + 1)) ++count;
   return count;
+}
+
+// An axis is as long as the target has it, and a guard says how many blocks there are.
+TEST(Device, BlocksBeyondAGuardAreNotLaunched) {
+  const auto program = lower_for_device(parsed(R"(func f(A: f32[n, 4], B: f32[n, 4] output, n: i64 in 1..1000000):
+  for h in (n + 999) // 1000:
+    for b in 1000 thread axis("blockIdx.x"):
+      for t in 4 thread axis("threadIdx.x"):
+        block B(vi: spatial[n] = h * 1000 + b, vt: spatial[4] = t) where h * 1000 + b < n:
+          reads A[vi, vt]
+          writes B[vi, vt]
+          B[vi, vt] = A[vi, vt] + 1.0
+)"),
+                                        opencl());
+  ASSERT_OK(program);
+  ASSERT_EQ(program->kernels.size(), 1u);
+  const DeviceKernel& kernel = program->kernels.begin()->second;
+  IntEnv known;
+  const auto blocks = [&](int64_t n, int64_t h) {
+    known.set(kernel.func->int_params[0].var.get(), n);
+    known.set(kernel.func->int_params[1].var.get(), h);
+    int64_t value = -1;
+    EXPECT_EQ(evaluate_int(kernel.grid[0], known, value), IntProblem::kNone) << to_text(*program);
+    return value;
+  };
+  EXPECT_EQ(blocks(7, 0), 7);
+  EXPECT_EQ(blocks(2500, 0), 1000);
+  EXPECT_EQ(blocks(2500, 2), 500);
 }
 
 TEST(Device, ABarrierWhereAnotherThreadWrote) {

@@ -143,6 +143,11 @@ inline constexpr const char* kAsyncCopyCall = "async_copy";
 ///   →   for k: [barrier(1); …]; barrier()
 Stmt relax_waits(const Stmt& body);
 
+/// Blocks beyond a guard around all that they do are not launched: `grid` has the extents of the kernel's loops over
+/// blocks.
+///   for bx in 2147483647: if h * 2147483647 + bx < n: S   →   min(2147483647, n - h * 2147483647) blocks
+void end_grid(const Func& kernel, std::array<Expr, 3>& grid);
+
 /// What unrolled loops and lanes (kLanesKey) store to memory of all goes through the thread's own: what neighbouring
 /// lanes read is loaded, then the elements are worked out, then they are stored. So loads are in flight together, and
 /// vector_copies makes each of these moves one access.

@@ -213,6 +213,7 @@ Result<Finished> own_nest(Making& m, BlockRef block, const Loops& own) {
   // Sums begin before the first term, not with a question at each.
   Schedule trial = s;
   FETTLE_TRY(const LoopsByKind kinds, loops_by_kind(trial, block));
+  if (kinds.reduction.empty()) return finished;
   if (const auto init = decompose_reduction(trial, {.block = block, .loop = kinds.reduction.front()})) {
     FETTLE_TRY(const BlockNode* made, block_node(trial, *init));
     finished.push_back(made->name);
