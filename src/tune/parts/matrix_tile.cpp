@@ -96,8 +96,12 @@ Result<> MatrixTiling::decide() {
   const int64_t panel = grid.across * product.lanes * depth() * element_bytes(),
                 rows = grid.down * product.rows * depth() * element_bytes();
   const int64_t row_tiles = (extent(*row) + product.rows * grid.down - 1) / (product.rows * grid.down);
-  FETTLE_TRY(const int64_t outside_first,
-             decider.pick(s, {"rows_outside", {0, 1}, row_tiles > 1 ? size_t{0} : size_t{1}}));
+  // Where all of B stays in L2, what is written need not drive A out of it: each row is read once.
+  const int64_t l2 = cache_bytes(target, 1), right = depth() * extent(product.vector) * element_bytes();
+  int64_t written = extent(*row) * extent(product.vector) * structure.store.buffer->dtype.element_bytes();
+  for (size_t i : outside) written *= extent(i);
+  const bool by_rows = row_tiles == 1 || (2 * right <= l2 && written > l2);
+  FETTLE_TRY(const int64_t outside_first, decider.pick(s, {"rows_outside", {0, 1}, by_rows ? size_t{1} : size_t{0}}));
   rows_outside = outside_first != 0;
   const int64_t stays = rows_outside ? rows : panel;
   const size_t preferred = static_cast<double>(stays) > room_in_l1() ? 3 : rows_outside ? 2 : 1;
@@ -107,7 +111,6 @@ Result<> MatrixTiling::decide() {
 
   // So many rows go through all panels that their part of A stays in L2.
   const std::vector<int64_t> counts = divisors(row_tiles);
-  const int64_t l2 = cache_bytes(target, 1);
   size_t all_rows = counts.size() - 1;
   if (!rows_outside && 2 * rows * row_tiles > l2)
     while (all_rows > 0 &&
