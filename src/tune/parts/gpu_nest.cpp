@@ -51,7 +51,13 @@ Result<std::vector<bool>> independent(const Schedule& s, const Loops& loops) {
   for (const LoopRef& loop : loops) {
     FETTLE_TRY(const Stmt stmt, s.loop(loop));
     const auto* node = stmt.as<ForNode>();
-    are.push_back(node->loop_kind == ForKind::kSerial && check.check(*node).has_value());
+    // One step of a reduction depends on no other, but what has no step is still to begin.
+    const bool reduces = std::ranges::any_of(blocks_under(node->body), [&](const BlockNode* block) {
+      return std::ranges::any_of(block->iters, [&](const IterVar& iter) {
+        return iter.kind == IterKind::kReduce && uses_var(iter.binding, node->var.get());
+      });
+    });
+    are.push_back(!reduces && node->loop_kind == ForKind::kSerial && check.check(*node).has_value());
   }
   return are;
 }

@@ -123,6 +123,12 @@ TEST(GpuDefault, AnOpenGridHasAsManyBlocksAsThereIsWork) {
   for (const Expr& blocks : program.kernels.begin()->second.grid) EXPECT_TRUE(!as_int(blocks) || is_one(blocks));
 }
 
+TEST(GpuDefault, AReductionOfOneTermIsANest) {
+  const Func sums = testing::reduction_workload(3, 7, 1, false);
+  const DeviceProgram program = default_kernels(sums, "opencl");
+  expect_threads(sums, program);
+}
+
 class GpuDefaults : public ::testing::TestWithParam<NamedWorkload> {};
 
 TEST_P(GpuDefaults, AgreeWithTheInterpreter) {
