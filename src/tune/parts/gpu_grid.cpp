@@ -22,6 +22,7 @@ struct Group {
   Loops loops;
   int64_t typical = 1;
   int64_t most = 1;  // iterations that it may have
+  bool constant = true;
 };
 
 Result<std::vector<Group>> groups_of(const Schedule& s, const Loops& loops, bool flat) {
@@ -35,6 +36,7 @@ Result<std::vector<Group>> groups_of(const Schedule& s, const Loops& loops, bool
     ends = !flat && !extent.constant;
     Group& group = groups.back();
     group.loops.push_back(loop);
+    group.constant &= extent.constant;
     group.typical = saturating_product(group.typical, extent.value);
     const int64_t most = extent.constant ? extent.value : std::max<int64_t>(1, analyzer.int_bounds(extent.expr).max);
     group.most = saturating_product(group.most, most);
@@ -77,7 +79,7 @@ Result<Loops> bind_blocks(Schedule& s, const Target& target, const Loops& loops,
       continue;
     }
     const int64_t limit = target.find_thread_axis(kAxes[d])->max_extent;
-    if (groups[order[d]].most > limit) {
+    if (groups[order[d]].constant && groups[order[d]].most > limit) {
       FETTLE_TRY(const Loops parts, split(s, {.loop = loop, .factors = {kInfer, limit}, .tail = Tail::kGuard}));
       around.insert(around.begin(), parts[0]);
       loop = parts[1];

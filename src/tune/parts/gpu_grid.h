@@ -30,11 +30,12 @@ struct Grid {
 
 /// Deals out all of `loops`: independent ones, adjacent, outermost first. Neighbours of the last loop go to
 /// neighbouring threads. A loop of open extent has an axis of its own, since what is fused divides by its extent. Where
-/// the axes of the launch are too short or too few, the host launches several times. Errors: those of the steps
+/// there are too few axes, the host launches several times. Errors: those of the steps
 Result<Grid> deal_out(Schedule& s, const Target& target, const std::vector<LoopRef>& loops, const GridOptions& options);
 
 /// Loops over blocks, adjacent, get axes of the launch: the innermost one x, unless another one alone may be too long
-/// for the others. What does not fit goes around: loops of the host. `flat`: as GridOptions has it. Returns the loops
+/// for the others. Constant ones that are too long, and what is more than three, go around: loops of the host. An open
+/// one that is too long when it runs is refused by the launch (E710). `flat`: as GridOptions has it. Returns the loops
 /// as they stand, outermost first.
 Result<std::vector<LoopRef>> bind_blocks(Schedule& s, const Target& target, const std::vector<LoopRef>& loops,
                                          bool flat);

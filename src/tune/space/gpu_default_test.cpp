@@ -54,6 +54,75 @@ testing::RunFn on_opencl(const DeviceProgram& program) {
   };
 }
 
+DeviceProgram default_kernels(const Func& workload, const char* target_name = "cuda -arch sm_90") {
+  const auto target = target_named(target_name);
+  const auto s = default_schedule(workload, target, 1);
+  EXPECT_OK(s);
+  auto program = lower_for_device(s->func(), *target);
+  EXPECT_OK(program);
+  return std::move(*program);
+}
+
+bool says(const DeviceProgram& program, const std::string& text) {
+  return to_text(program).find(text) != std::string::npos;
+}
+
+TEST(GpuDefault, ElementwiseWorkIsInAccessesOf16Bytes) {
+  const DeviceProgram program = default_kernels(testing::elementwise_workload(64, 128, 256));
+  EXPECT_EQ(program.kernels.size(), 1u);
+  EXPECT_TRUE(says(program, "X_lanes[ramp(0, 1, 4)] = X[ramp(")) << to_text(program);
+  EXPECT_TRUE(says(program, "] = Y_lanes[ramp(")) << to_text(program);
+}
+
+TEST(GpuDefault, ASoftmaxReadsEachRowOnce) {
+  const DeviceProgram program = default_kernels(testing::softmax_workload(4096, 4096));
+  ASSERT_EQ(program.kernels.size(), 1u);
+  const DeviceKernel& kernel = program.kernels.begin()->second;
+  EXPECT_EQ(as_int(kernel.grid[0]) ? *as_int(kernel.grid[0]) : 0, 4096);
+  EXPECT_EQ(kernel.block[0], 256);
+  EXPECT_TRUE(says(program, "X_local[ramp(0, 1, 4)] = X[ramp(")) << to_text(program);
+  const std::string text = to_text(kernel.func);
+  size_t reads = 0;
+  for (size_t at = text.find("= X["); at != std::string::npos; at = text.find("= X[", at + 1)) ++reads;
+  EXPECT_EQ(reads, 4u) << text;
+}
+
+TEST(GpuDefault, AFewLongSumsAreAddedUpByAllMultiprocessors) {
+  const DeviceProgram program = default_kernels(testing::reduction_workload(1, 1, 1 << 22, false));
+  ASSERT_EQ(program.kernels.size(), 2u) << to_text(program);
+  EXPECT_GE(*as_int(program.kernels.begin()->second.grid[0]), 132);
+}
+
+TEST(GpuDefault, ATransposeGoesThroughSharedMemory) {
+  const DeviceProgram program = default_kernels(testing::transpose_workload(64, 256, 512));
+  ASSERT_EQ(program.kernels.size(), 1u);
+  EXPECT_GT(program.kernels.begin()->second.shared_bytes, 32 * 32 * 4) << to_text(program);
+}
+
+TEST(GpuDefault, AProductTakesItsEpilogueAlong) {
+  for (const int64_t n : {512, 500}) {  // what tiles do not divide, too
+    const DeviceProgram program = default_kernels(testing::matmul_workload(n, n, n, false, false, true, true));
+    ASSERT_EQ(program.kernels.size(), 1u) << to_text(program);
+    EXPECT_GT(program.kernels.begin()->second.shared_bytes, 0);
+  }
+}
+
+TEST(GpuDefault, AConvolutionIsAProductWithoutAMatrixInMemory) {
+  const DeviceProgram program =
+      default_kernels(testing::conv_workload({.h = 28, .w = 28, .ic = 64, .oc = 64, .padding = 1, .epilogue = true}));
+  ASSERT_EQ(program.kernels.size(), 1u) << to_text(program);
+  EXPECT_EQ(program.kernels.begin()->second.func->params.size(), 4u);
+  EXPECT_GT(program.kernels.begin()->second.shared_bytes, 0);
+}
+
+TEST(GpuDefault, AnOpenGridHasAsManyBlocksAsThereIsWork) {
+  const std::vector<IntParam> sizes = {testing::size("n", 1, int64_t{1} << 40),
+                                       testing::size("m", 1, int64_t{1} << 40)};
+  const DeviceProgram program = default_kernels(testing::open_elementwise({sizes[0].var, sizes[1].var}, sizes));
+  ASSERT_EQ(program.kernels.size(), 1u);
+  for (const Expr& blocks : program.kernels.begin()->second.grid) EXPECT_TRUE(!as_int(blocks) || is_one(blocks));
+}
+
 class GpuDefaults : public ::testing::TestWithParam<NamedWorkload> {};
 
 TEST_P(GpuDefaults, AgreeWithTheInterpreter) {

@@ -132,8 +132,13 @@ Result<> begin_empty_sums(RuleContext& ctx) {
 }
 
 Result<> run_rules(RuleContext& ctx, const Makers& makers) {
-  for (const Stage& stage : makers.stages)
-    if (ctx.done.empty()) FETTLE_TRY_VOID(stage.apply(ctx));  // else one has taken the whole program
+  for (const Stage& stage : makers.stages) {
+    if (!ctx.done.empty()) break;  // one has taken the whole program
+    const Schedule before = ctx.schedule;
+    FETTLE_TRY_VOID(stage.apply(ctx));
+    // No kernel could be shown to be right then, and each rule would be refused.
+    if (ctx.target->has_threads() && !verify(ctx.schedule.func(), *ctx.target, {.races = false})) ctx.schedule = before;
+  }
   while (const BlockNode* block = next_block(ctx)) {
     const std::string name = block->name;
     const bool taken = std::ranges::any_of(makers.rules, [&](const Rule* rule) {
