@@ -243,6 +243,21 @@ TEST_F(OnOpenCl, LoopsAndBranchesThatDataDecide) {
   });
 }
 
+TEST_F(OnOpenCl, OpenSizes) {
+  BodyMaker m("open");
+  const BuilderValue x = m.input("x", kF32, {std::string("N"), int64_t{6}});
+  const BuilderValue y = m.node("MatMul", {x, m.constant(std::vector<double>(6 * 5, 0.25), kF32, {6, 5})});
+  m.output("y", m.node("Softmax", {y}));
+  m.output("pairs", m.node("Concat", {x, x}, {{"axis", int64_t{0}}}));
+  const OnnxModel model = m.graph->finish().value();
+  expect_same(model, {}, [](const Model& cpu) {
+    std::vector<Inputs> calls;
+    for (const int64_t n : {1, 5, 5, 33, 2})
+      calls.push_back(random_inputs(cpu, static_cast<uint64_t>(n), {{"x", {n, 6}}}).value());
+    return calls;
+  });
+}
+
 TEST_F(OnOpenCl, StringsAndHostFunctions) {
   Graph g("words");
   Value* x = g.add_input("x", {kString, {Dim::symbol("n", 0, 1000)}});
