@@ -363,8 +363,8 @@ Command add_inspect_command(App& app) {
   add_limits(made, &options->limits);
   add_max_error(made, &options->max_error);
   add_vendor(made, &options->vendor);
-  add_threads(made, &options->threads);
   add_target(made, &options->target);
+  add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);
   add_states(made, &options->states);

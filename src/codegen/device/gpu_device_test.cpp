@@ -1,5 +1,5 @@
-// GPUs as devices, by their definitions alone: code, memory, and runs. By OpenCL, where there is one; CUDA's code is made
-// where there is NVRTC.
+// GPUs as devices, by their definitions alone: code, memory, and runs. By OpenCL, where there is one; CUDA's code is
+// made where there is NVRTC.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
