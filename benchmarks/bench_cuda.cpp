@@ -93,22 +93,22 @@ Subject tensor_gemm(int64_t m, int64_t n, int64_t k, int64_t multiprocessors) {
   };
   const std::vector<WarpGroupGemmTiles> all = warp_group_tiles(m, n, k, multiprocessors);
   for (size_t i = 0; i < kTried; ++i)
-    s.variants.push_back({fmt::format("{}x{} stages {} cluster {}", all[i].block_m, all[i].block_n, all[i].stages,
-                                      all[i].cluster),
-                          [t = all[i]](Schedule& schedule) { return schedule_gemm_warp_groups(schedule, t); },
-                          {}});
+    s.variants.push_back(
+        {fmt::format("{}x{} stages {} cluster {}", all[i].block_m, all[i].block_n, all[i].stages, all[i].cluster),
+         [t = all[i]](Schedule& schedule) { return schedule_gemm_warp_groups(schedule, t); },
+         {}});
   return s;
 }
 
 // Of layers of networks, and others: square and odd ones, few rows.
 constexpr int64_t kMultiprocessors = 132;  // of an H100, where no device is
 constexpr std::array<std::array<int64_t, 3>, 30> kShapes = {{
-    {8192, 8192, 8192},  {4096, 4096, 4096}, {2048, 2048, 2048},  {1024, 1024, 1024},  {8192, 1024, 8192},
-    {4096, 11008, 4096}, {4096, 4096, 11008}, {2048, 6144, 4096}, {1000, 3000, 2000},  {3000, 1000, 5000},
-    {5120, 5120, 640},   {1536, 4608, 1536}, {4000, 4000, 4000},  {777, 2056, 1032},   {512, 4096, 4096},
-    {512, 28672, 8192},  {256, 4096, 4096},  {256, 11008, 4096},  {128, 4096, 4096},   {128, 8192, 8192},
-    {64, 4096, 4096},    {64, 11008, 4096},  {64, 8192, 28672},   {48, 4096, 11008},   {32, 4096, 4096},
-    {32, 28672, 8192},   {16, 4096, 4096},   {16, 8192, 8192},    {8, 4096, 11008},    {2, 8192, 8192},
+    {8192, 8192, 8192},  {4096, 4096, 4096},  {2048, 2048, 2048}, {1024, 1024, 1024}, {8192, 1024, 8192},
+    {4096, 11008, 4096}, {4096, 4096, 11008}, {2048, 6144, 4096}, {1000, 3000, 2000}, {3000, 1000, 5000},
+    {5120, 5120, 640},   {1536, 4608, 1536},  {4000, 4000, 4000}, {777, 2056, 1032},  {512, 4096, 4096},
+    {512, 28672, 8192},  {256, 4096, 4096},   {256, 11008, 4096}, {128, 4096, 4096},  {128, 8192, 8192},
+    {64, 4096, 4096},    {64, 11008, 4096},   {64, 8192, 28672},  {48, 4096, 11008},  {32, 4096, 4096},
+    {32, 28672, 8192},   {16, 4096, 4096},    {16, 8192, 8192},   {8, 4096, 11008},   {2, 8192, 8192},
 }};
 
 Subject stencil() {
@@ -425,7 +425,8 @@ int main(int argc, char** argv) {
   std::vector<double> shares;
   for (const Subject& subject : subjects(arch_of(**device), (*device)->multiprocessors)) {
     if (subject.name.find(options.only) == std::string::npos) continue;
-    if (const auto done = measure(**device, cublas, subject, options, report, right, shares); !done) return told(done.error());
+    if (const auto done = measure(**device, cublas, subject, options, report, right, shares); !done)
+      return told(done.error());
     fflush(stdout);
   }
   if (shares.size() == kShapes.size()) {

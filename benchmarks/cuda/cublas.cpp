@@ -25,7 +25,7 @@ namespace {
 constexpr int kDefaultMath = 0, kCompute32F = 68, kDefaultAlgorithm = -1;
 // CUDA_R_…
 int type_of(DType type) { return type == kF16 ? 2 : type == kBF16 ? 14 : 0; }
-}
+}  // namespace
 
 Result<Cublas> Cublas::open() {
   std::vector<std::string> names = {"libcublas.so", "libcublas.so.13", "libcublas.so.12"};
@@ -51,7 +51,8 @@ Result<Cublas> Cublas::open() {
   return made;
 }
 
-Result<> Cublas::gemm(DType factors, DType result, int64_t m, int64_t n, int64_t k, CudaAddress a, CudaAddress b, CudaAddress c) const {
+Result<> Cublas::gemm(DType factors, DType result, int64_t m, int64_t n, int64_t k, CudaAddress a, CudaAddress b,
+                      CudaAddress c) const {
   const float one = 1, zero = 0;
   const int rows = static_cast<int>(m), columns = static_cast<int>(n), depth = static_cast<int>(k);
   // Column-major: the transposed product.
@@ -59,11 +60,11 @@ Result<> Cublas::gemm(DType factors, DType result, int64_t m, int64_t n, int64_t
   const auto* right = reinterpret_cast<const float*>(a);
   auto* out = reinterpret_cast<float*>(c);
   const int type = type_of(factors);
-  const int status = factors == kF32 ? api_->sgemm(api_->handle, 0, 0, columns, rows, depth, &one, left, columns, right,
-                                                   depth, &zero, out, columns)
-                                     : api_->gemm_ex(api_->handle, 0, 0, columns, rows, depth, &one, left, type,
-                                                     columns, right, type, depth, &zero, out, type_of(result),
-                                                     columns, kCompute32F, kDefaultAlgorithm);
+  const int status =
+      factors == kF32 ? api_->sgemm(api_->handle, 0, 0, columns, rows, depth, &one, left, columns, right, depth, &zero,
+                                    out, columns)
+                      : api_->gemm_ex(api_->handle, 0, 0, columns, rows, depth, &one, left, type, columns, right, type,
+                                      depth, &zero, out, type_of(result), columns, kCompute32F, kDefaultAlgorithm);
   return status == 0 ? Result<>() : fail(ErrorCode::E708, fmt::format("cuBLAS: status {}", status), "cublas");
 }
 

@@ -17,7 +17,8 @@ class Cublas {
   static Result<Cublas> open();
 
   /// C[m, n] = A[m, k] * B[k, n], row-major: f32 without TF32, or factors in f16, products and sums in f32. E708
-  Result<> gemm(DType factors, DType result, int64_t m, int64_t n, int64_t k, CudaAddress a, CudaAddress b, CudaAddress c) const;
+  Result<> gemm(DType factors, DType result, int64_t m, int64_t n, int64_t k, CudaAddress a, CudaAddress b,
+                CudaAddress c) const;
 
  private:
   struct Api;

@@ -8,6 +8,7 @@
 #include "base/testing.h"
 #include "codegen/build.h"
 #include "ir/func.h"
+#include "ir/interpret.h"
 #include "ir/text.h"
 
 namespace fettle::testing {
@@ -16,6 +17,18 @@ inline Func parsed(std::string_view text) {
   auto func = parse_func(text);
   FETTLE_CHECK_MSG(func.has_value(), func ? "" : func.error().to_string());
   return *func;
+}
+
+/// The content of each parameter.
+using Bytes = std::vector<std::vector<unsigned char>>;
+
+/// What the interpreter makes of the data.
+inline Bytes interpreted(const Func& func, Bytes data) {
+  std::vector<BufferArg> args;
+  for (auto& bytes : data) args.push_back({bytes.data(), static_cast<int64_t>(bytes.size())});
+  const auto done = interpret(func, args);
+  FETTLE_CHECK_MSG(done.has_value(), done ? "" : done.error().to_string());
+  return data;
 }
 
 /// The last output of a kernel for this machine, all of f32, whose inputs and constants are small integers.

@@ -52,6 +52,6 @@ inline constexpr const char* kOrderKey = "pipeline_order";  // its place in an i
 inline constexpr const char* kLanesKey = "lanes";           // 1: it was vectorized, and may become one access
 inline constexpr const char* kAsyncAheadKey = "async_ahead";      // turns that pass until copies begun in one are used
 inline constexpr const char* kThreadRegionKey = "thread_region";  // 1: what a thread does without meeting others
-inline constexpr const char* kWarpTileKey = "warp_tile";          // 1: a tile that a warp, or a group of warps, does together
+inline constexpr const char* kWarpTileKey = "warp_tile";  // 1: a tile that a warp, or a group of warps, does together
 
 }  // namespace fettle

@@ -148,7 +148,7 @@ typedef struct FettleOptions {
   const FettleHostCalls* host_calls; /* functions that the model calls by name; null: there are none. Copied */
   /* Of models whose kernels run on a device. Where a stream is given and all tensors lie on the device, a call returns
    * when its work is in the stream, which the caller waits for. */
-  void* stream;         /* of the device's driver: a CUstream, or (void*)1 for CUDA's default one; null: one of its own */
+  void* stream; /* of the device's driver: a CUstream, or (void*)1 for CUDA's default one; null: one of its own */
   int32_t device_index; /* which device of its kind */
   int32_t no_graphs;    /* 1: kernels are launched one by one, where they could be one CUDA graph for each shape */
 } FettleOptions;

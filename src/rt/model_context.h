@@ -84,13 +84,13 @@ struct ModelContext : FettleContext {
   Block* staged = nullptr;  // of each input: a dense copy of a strided one
   Block* owned = nullptr;   // of each output
   // Where kernels run on a device: `staged` lie there, and
-  Block* dense = nullptr;           // of each input: a dense copy here of a strided one
-  Block* made = nullptr;            // of each output: where it is made there, if the caller gave no place there
-  void** taken_to = nullptr;        // of each output: where it is copied to here; null: it stays there
-  int32_t has_host_tensors = 0;     // of this call: inputs or outputs lie here
-  CallGraph graphs[kMostGraphs];    // the last that were used
-  int32_t next_graph = 0;           // whose place is taken next
-  void** last_key = nullptr;        // of the call before
+  Block* dense = nullptr;         // of each input: a dense copy here of a strided one
+  Block* made = nullptr;          // of each output: where it is made there, if the caller gave no place there
+  void** taken_to = nullptr;      // of each output: where it is copied to here; null: it stays there
+  int32_t has_host_tensors = 0;   // of this call: inputs or outputs lie here
+  CallGraph graphs[kMostGraphs];  // the last that were used
+  int32_t next_graph = 0;         // whose place is taken next
+  void** last_key = nullptr;      // of the call before
   LastCall last_call = LastCall::kNone;
   int32_t key_words = 0;
   StateMemory* states = nullptr;

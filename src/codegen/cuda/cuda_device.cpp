@@ -11,10 +11,6 @@ namespace {
 
 constexpr std::string_view kFallback = "compute_80";
 
-int64_t dynamic_shared_bytes(const DeviceKernel& kernel) {
-  return kernel.shared_bytes > kStaticSharedBytes ? kernel.shared_bytes : 0;
-}
-
 Result<std::string> compiled(const std::string& source, std::string_view arch, const std::string& option,
                              ObjectCache& cache) {
   const std::string key = fmt::format("{}\n{} {} {}", source, arch, option, nvrtc_version());

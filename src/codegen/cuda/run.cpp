@@ -10,6 +10,7 @@
 #include "codegen/cuda/cuda_compile.h"
 #include "codegen/cuda/driver_api.h"
 #include "codegen/device/host_runner.h"
+#include "codegen/device/host_stub.h"
 #include "ir/text.h"
 
 namespace fettle {
@@ -24,12 +25,6 @@ struct alignas(64) EncodedTensorMap {
 
 // CU_TENSOR_MAP_…: 128-byte swizzle, lines of 128 bytes brought to L2.
 constexpr int kSwizzle128 = 3, kPromote128 = 2;
-int element_type(DType type) {
-  if (type == kF16) return 6;
-  if (type == kBF16) return 9;
-  if (type == kF32) return 7;
-  return type.element_bytes() == 1 ? 0 : type.element_bytes() == 2 ? 1 : type.element_bytes() == 4 ? 2 : 4;
-}
 
 Result<EncodedTensorMap> encode(const TensorMap& map, const DeviceKernel& kernel,
                                 const std::vector<CudaAddress>& pointers, const std::vector<int64_t>& ints) {
@@ -55,7 +50,7 @@ Result<EncodedTensorMap> encode(const TensorMap& map, const DeviceKernel& kernel
   const std::vector<uint32_t> box(map.box.begin(), map.box.end()), ones(map.box.size(), 1);
   EncodedTensorMap made;
   FETTLE_TRY_VOID(succeeded("cuTensorMapEncodeTiled",
-                            api()->encode_tensor_map(&made, element_type(type), static_cast<uint32_t>(box.size()),
+                            api()->encode_tensor_map(&made, tensor_map_element(type), static_cast<uint32_t>(box.size()),
                                                      pointers[map.param], extents.data(), strides.data(), box.data(),
                                                      ones.data(), 0, kSwizzle128, kPromote128, 0)));
   return made;

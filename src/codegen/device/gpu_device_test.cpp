@@ -143,6 +143,29 @@ TEST(HostStub, CodeIsLaidOutForTheRunTimeSystem) {
   }
 }
 
+/// A tensor map's numbers go behind the kernel's integers: extents, then strides in bytes.
+TEST(HostStub, TensorMapsAreArgumentsOfLaunches) {
+  auto program = lower_for_device(parsed(kProgram), *parse_target("opencl"));
+  ASSERT_TRUE(program);
+  DeviceKernel& kernel = program->kernels.begin()->second;
+  ASSERT_FALSE(kernel.func->params.empty());
+  kernel.tensor_maps.push_back({.param = 0, .extents = {Expr(71), Expr(9)}, .strides = {Expr(12)}, .box = {64, 8}});
+  const auto stub = host_stub(*program);
+  ASSERT_TRUE(stub) << stub.error().to_string();
+  EXPECT_NE(to_text(*stub).find(", 71, 9, 48)"), std::string::npos) << to_text(*stub);
+  const std::vector<uint8_t> bytes = device_code(*program, {"x"}, [](const DeviceKernel&) { return int64_t{0}; });
+  const auto& code = *reinterpret_cast<const rt::DeviceCode*>(bytes.data());
+  ASSERT_EQ(code.kernels()[0].n_maps, 1);
+  EXPECT_EQ(code.kernels()[1].n_maps, 0);
+  EXPECT_EQ(code.kernels()[0].maps_at % 4, 0);
+  const auto& map = *reinterpret_cast<const rt::DeviceTensorMap*>(code.at(code.kernels()[0].maps_at));
+  EXPECT_EQ(map.buffer, 0);
+  EXPECT_EQ(map.element, tensor_map_element(kF32));
+  EXPECT_EQ(map.rank, 2);
+  EXPECT_EQ(map.box[0], 64);
+  EXPECT_EQ(map.box[1], 8);
+}
+
 TEST(CudaDevice, MakesMachineCodeAndPtx) {
   if (!has_nvrtc()) GTEST_SKIP() << "there is no NVRTC (FETTLE_NVRTC may name it)";
   ObjectCache cache;

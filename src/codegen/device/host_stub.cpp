@@ -35,6 +35,11 @@ Result<Func> host_stub(const DeviceProgram& program) {
     }
     for (const Expr& extent : kernel.grid) args.push_back(substitute(extent, values));
     args.insert(args.end(), call.args.begin() + static_cast<std::ptrdiff_t>(n_buffers), call.args.end());
+    for (const TensorMap& map : kernel.tensor_maps) {
+      const int64_t bytes = kernel.func->params[map.param].buffer->dtype.element_bytes();
+      for (const Expr& extent : map.extents) args.push_back(substitute(extent, values));
+      for (const Expr& stride : map.strides) args.push_back(substitute(stride, values) * bytes);
+    }
     return call_func(kDeviceLaunch, std::move(args));
   };
   const Stmt body = rewrite_each<CallFuncNode>(program.host->body, launch);
@@ -43,6 +48,13 @@ Result<Func> host_stub(const DeviceProgram& program) {
     f.body = body;
     f.annotations.set(kDeviceHostKey, int64_t{1});
   });
+}
+
+int32_t tensor_map_element(DType type) {
+  if (type == kF16) return 6;
+  if (type == kBF16) return 9;
+  if (type == kF32) return 7;
+  return type.element_bytes() == 1 ? 0 : type.element_bytes() == 2 ? 1 : type.element_bytes() == 4 ? 2 : 4;
 }
 
 std::vector<uint8_t> device_code(const DeviceProgram& program, const std::vector<std::string>& images,
@@ -54,6 +66,7 @@ std::vector<uint8_t> device_code(const DeviceProgram& program, const std::vector
   const size_t first =
       sizeof head + images.size() * sizeof(rt::DeviceImage) + program.kernels.size() * sizeof(rt::DeviceKernel);
   std::string rest;  // from `first` on
+  const auto align = [&](size_t to) { rest.resize((first + rest.size() + to - 1) / to * to - first); };
   for (const auto& [name, kernel] : program.kernels) {
     rt::DeviceKernel entry{};
     entry.name_at = static_cast<int64_t>(first + rest.size());
@@ -62,10 +75,21 @@ std::vector<uint8_t> device_code(const DeviceProgram& program, const std::vector
     entry.n_ints = static_cast<int32_t>(kernel.func->int_params.size());
     for (size_t d = 0; d < 3; ++d) entry.block[d] = static_cast<int32_t>(kernel.block[d]);
     entry.shared_bytes = static_cast<int32_t>(dynamic_shared_bytes(kernel));
+    entry.n_maps = static_cast<int32_t>(kernel.tensor_maps.size());
+    align(alignof(rt::DeviceTensorMap));
+    entry.maps_at = static_cast<int64_t>(first + rest.size());
+    for (const TensorMap& map : kernel.tensor_maps) {
+      rt::DeviceTensorMap one{};
+      one.buffer = static_cast<int32_t>(map.param);
+      one.element = tensor_map_element(kernel.func->params[map.param].buffer->dtype);
+      one.rank = static_cast<int32_t>(map.box.size());
+      for (size_t d = 0; d < map.box.size(); ++d) one.box[d] = static_cast<int32_t>(map.box[d]);
+      rest.append(reinterpret_cast<const char*>(&one), sizeof one);
+    }
     kernel_table.push_back(entry);
   }
   for (const std::string& image : images) {
-    rest.resize((first + rest.size() + kAlignment - 1) / kAlignment * kAlignment - first);
+    align(kAlignment);
     image_table.push_back({static_cast<int64_t>(first + rest.size()), static_cast<int64_t>(image.size())});
     rest += image + '\0';
   }

@@ -8,7 +8,7 @@
 
 #include "codegen/llvm/jit_module.h"
 #include "codegen/llvm/llvm_codegen.h"
-#include "ir/interpret.h"
+#include "codegen/test_util.h"
 #include "ir/text.h"
 #include "lower/lower.h"
 #include "rt/context.h"
@@ -29,9 +29,10 @@
 namespace fettle {
 namespace {
 
+using testing::Bytes;
+using testing::interpreted;
 using testing::schedule_from;
 using testing::TestSchedule;
-using Bytes = std::vector<std::vector<unsigned char>>;
 
 const Target& amx() {
   static const Target target = parse_target("x86-64-amx").value();
@@ -115,14 +116,6 @@ Bytes filled(const Func& func, std::mt19937& random) {
       std::memcpy(bytes.data() + i, &bits, 2);
     }
   }
-  return data;
-}
-
-Bytes interpreted(const Func& func, Bytes data) {
-  std::vector<BufferArg> args;
-  for (auto& bytes : data) args.push_back({bytes.data(), static_cast<int64_t>(bytes.size())});
-  const auto done = interpret(func, args);
-  EXPECT_TRUE(done) << done.error().to_string();
   return data;
 }
 

@@ -8,7 +8,7 @@
 
 #include "codegen/llvm/jit_module.h"
 #include "codegen/llvm/llvm_codegen.h"
-#include "ir/interpret.h"
+#include "codegen/test_util.h"
 #include "ir/text.h"
 #include "lower/lower.h"
 #include "schedule/primitives/get_block.h"
@@ -19,7 +19,8 @@
 namespace fettle {
 namespace {
 
-using Bytes = std::vector<std::vector<unsigned char>>;
+using testing::Bytes;
+using testing::interpreted;
 
 // The meaning as a program whose only tile is annotated.
 Func tensorized(const TensorIntrinsicDef& intrinsic, const Target& target) {
@@ -40,15 +41,6 @@ Bytes filled(const Func& func, std::mt19937& random) {
     auto& bytes = data.emplace_back(static_cast<size_t>(count));
     for (auto& byte : bytes) byte = static_cast<unsigned char>(random());
   }
-  return data;
-}
-
-// What the meaning makes of the data.
-Bytes interpreted(const Func& func, Bytes data) {
-  std::vector<BufferArg> args;
-  for (auto& bytes : data) args.push_back({bytes.data(), static_cast<int64_t>(bytes.size())});
-  const auto done = interpret(func, args);
-  EXPECT_TRUE(done) << done.error().to_string();
   return data;
 }
 

@@ -117,8 +117,7 @@ Result<Applied> apply_tensorize(const Schedule& s, const TensorizeArgs& args) {
       if ((known == pb.get()) != (buffer == db.get())) return false;
     found.buffers[pb.get()] = db.get();
     // Rows in groups: [k / group][n][k % group] stands for [k, n].
-    const int64_t group =
-        intrinsic->row_group > 1 && pb == meaning_func->params[1].buffer ? intrinsic->row_group : 1;
+    const int64_t group = intrinsic->row_group > 1 && pb == meaning_func->params[1].buffer ? intrinsic->row_group : 1;
     if (group > 1 && d.size() > p.size()) {
       const size_t at = d.size() - 3;
       const std::vector<Expr> rows = {accesses.joined(d[at], d[at + 2], group), d[at + 1]};

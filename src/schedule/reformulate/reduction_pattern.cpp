@@ -1,10 +1,20 @@
 #include "schedule/reformulate/reduction_pattern.h"
 
-#include "schedule/dataflow/combiner.h"
+#include "schedule/dataflow/dataflow.h"
 
 namespace fettle {
 
 tl::unexpected<Diagnostic> pattern_differs(std::string why) { return fail(ErrorCode::E228, std::move(why)); }
+
+Result<PlainReduction> plain_reduction(const Func& func, const BlockNode& block) {
+  const BlockNode* scope = enclosing_block(func, &block);
+  if (!scope || !is_reduction(block, *scope)) return pattern_differs("the block is no reduction");
+  auto nest = plain_nest(func, block);
+  if (!nest) return pattern_differs(nest.error().message);
+  auto combiner = match_combiner(func, block);
+  if (!combiner) return pattern_differs(combiner.error().message);
+  return PlainReduction{std::move(*nest), std::move(*combiner)};
+}
 
 Result<ReductionPattern> match_reduction(const Func& func, const BlockNode& block, bool several, bool open) {
   ReductionPattern m;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ir/func.h"
+#include "schedule/dataflow/combiner.h"
 #include "schedule/dataflow/plain_nest.h"
 #include "schedule/edit/edit.h"
 
@@ -25,6 +26,13 @@ struct ReductionPattern {
 /// one of + * min max ordered_max, and the init is op's neutral element. E228 where it is something else.
 Result<ReductionPattern> match_reduction(const Func& func, const BlockNode& block, bool several = false,
                                          bool open = false);
+
+/// A reduction in a plain nest, and how it combines. E228 where it is something else.
+struct PlainReduction {
+  PlainNest nest;
+  Combiner combiner;
+};
+Result<PlainReduction> plain_reduction(const Func& func, const BlockNode& block);
 
 /// E228, with what does not fit.
 tl::unexpected<Diagnostic> pattern_differs(std::string why);

@@ -21,16 +21,16 @@
 // there is no C_total.
 // The six terms are x0y2, x0y1, x1y1, x1y0, x0y0, x2y0, the three x0y1, x0y0, x1y0: neighbours share a part.
 // In doubt are all tiles where an element of an operand is 2^38 or more, infinite or NaN, or where all are less than
-// 2^-64; and a tile of which a result is less than 2^-64 without being zero. So nothing overflows. Parts of small numbers
-// may be denormal, which matrix units take for zero: each is less than 2^-126 off, and times 2^38 that is nothing beside
-// 2^-64. (What is lost are sums of denormal numbers alone in rows beside others, which are zero.)
+// 2^-64; and a tile of which a result is less than 2^-64 without being zero. So nothing overflows. Parts of small
+// numbers may be denormal, which matrix units take for zero: each is less than 2^-126 off, and times 2^38 that is
+// nothing beside 2^-64. (What is lost are sums of denormal numbers alone in rows beside others, which are zero.)
 // Pattern: a sum in a plain nest of the product of two loads, f32, of constant extents. One operand (A) depends on an
 // output dimension that the other (B) does not depend on, and B has an index for the output's last dimension. Any
 // orientation, batches, convolutions in any layout.
 // Returns the blocks in the order above; the last has the old one's name. Class: approximate. The bound says what is
-// left out: 6 terms: x1y2, x2y1, x2y2, at most 2^-23 of |xy|; 3 terms: x1y1 and the third parts, 3 * 2^-16 of it. (x1 is
-// at most 2^-8 of x, x2 2^-16 of it, and the sum of three parts is x.) The order of the sums differs, too, as for a
-// reassociating kind. Their chains are shorter than the one that they replace.
+// left out: 6 terms: x1y2, x2y1, x2y2, at most 2^-23 of |xy|; 3 terms: x1y1 and the third parts, 3 * 2^-16 of it.
+// (x1 is at most 2^-8 of x, x2 2^-16 of it, and the sum of three parts is x.) The order of the sums differs, too, as for
+// a reassociating kind. Their chains are shorter than the one that they replace.
 
 #include <algorithm>
 #include <optional>
@@ -431,14 +431,10 @@ class Splitter {
 
 Result<Reformulated> apply_split_product(const Func& func, const BlockNode& block, std::span<const int64_t> given) {
   FETTLE_TRY(const Numbers numbers, numbers_of(given));
-  const BlockNode* scope = enclosing_block(func, &block);
-  if (!scope || !is_reduction(block, *scope)) return pattern_differs("the block is no reduction");
-  const auto nest = plain_nest(func, block);
-  if (!nest) return pattern_differs(nest.error().message);
-  const auto combiner = match_combiner(func, block);
-  if (!combiner) return pattern_differs(combiner.error().message);
-  FETTLE_TRY(const Roles roles, roles_of(block, *combiner, numbers.steps));
-  return Splitter(func, block, numbers, roles, *combiner->update).run(*nest);
+  FETTLE_TRY(const PlainReduction reduction, plain_reduction(func, block));
+  const Combiner& combiner = reduction.combiner;
+  FETTLE_TRY(const Roles roles, roles_of(block, combiner, numbers.steps));
+  return Splitter(func, block, numbers, roles, *combiner.update).run(reduction.nest);
 }
 
 }  // namespace

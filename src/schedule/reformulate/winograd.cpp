@@ -396,16 +396,12 @@ Func transformed(const Func& func, const BlockNode& block, const PlainNest& nest
 
 Result<Reformulated> apply_winograd(const Func& func, const BlockNode& block, std::span<const int64_t> numbers) {
   if (numbers.size() != 1 || numbers[0] < 2) return pattern_differs("it takes the outputs of a tile, at least 2");
-  const BlockNode* scope = enclosing_block(func, &block);
-  if (!scope || !is_reduction(block, *scope)) return pattern_differs("the block is no reduction");
-  const auto nest = plain_nest(func, block);
-  if (!nest) return pattern_differs(nest.error().message);
-  const auto combiner = match_combiner(func, block);
-  if (!combiner) return pattern_differs(combiner.error().message);
-  const auto* factors = combiner->term.as<BinaryNode>();
-  if (combiner->op != BinaryOp::kAdd || !factors || factors->op != BinaryOp::kMul)
+  FETTLE_TRY(const PlainReduction reduction, plain_reduction(func, block));
+  const Combiner& combiner = reduction.combiner;
+  const auto* factors = combiner.term.as<BinaryNode>();
+  if (combiner.op != BinaryOp::kAdd || !factors || factors->op != BinaryOp::kMul)
     return pattern_differs("the block is no sum of products");
-  if (!combiner->update->buffer->dtype.is_float()) return pattern_differs("the sum is not of floating-point numbers");
+  if (!combiner.update->buffer->dtype.is_float()) return pattern_differs("the sum is not of floating-point numbers");
   const auto roles = roles_of(func, block, factors->a, factors->b);
   if (!roles) return tl::unexpected(roles.error());
   const int64_t* taps = as_int(block.iters[roles->windows[0].second].extent);
@@ -416,7 +412,7 @@ Result<Reformulated> apply_winograd(const Func& func, const BlockNode& block, st
   if (!matrices) return pattern_differs(matrices.error().message);
 
   Reformulated result;
-  result.func = transformed(func, block, *nest, *roles, *matrices, *combiner->update, result.blocks);
+  result.func = transformed(func, block, reduction.nest, *roles, *matrices, *combiner.update, result.blocks);
   double terms = 1;
   for (const size_t c : roles->channels) terms *= static_cast<double>(*as_int(block.iters[c].extent));
   const double roundings =

@@ -13,6 +13,16 @@ namespace {
 // The code is codegen/cuda's.
 bool has_wgmma(const Target& target) { return target.kind == "cuda" && target.cpu == "sm_90a"; }
 
+consteval TensorIntrinsicDef by_warp_group(std::string_view name, std::string_view meaning,
+                                           std::string_view implementation, unsigned in_fragments) {
+  return {.name = name,
+          .meaning = meaning,
+          .implementation = implementation,
+          .available = has_wgmma,
+          .threads = 128,
+          .in_fragments = in_fragments};
+}
+
 enum class Factors : uint8_t { kF16, kBf16 };
 enum class B : uint8_t { kKn, kNk };
 
@@ -52,12 +62,7 @@ struct Product {
   }
 
   static constexpr IntrinsicText name_text = name(), meaning_text = meaning(), code_text = code();
-  static constexpr TensorIntrinsicDef def = {.name = name_text,
-                                             .meaning = meaning_text,
-                                             .implementation = code_text,
-                                             .available = has_wgmma,
-                                             .threads = 128,
-                                             .in_fragments = 4};
+  static constexpr TensorIntrinsicDef def = by_warp_group(name_text, meaning_text, code_text, 4);
 };
 
 // C[64, N] = 0: the sums before the first product.
@@ -83,12 +88,7 @@ struct Fill {
   }
 
   static constexpr IntrinsicText name_text = name(), meaning_text = meaning(), code_text = code();
-  static constexpr TensorIntrinsicDef def = {.name = name_text,
-                                             .meaning = meaning_text,
-                                             .implementation = code_text,
-                                             .available = has_wgmma,
-                                             .threads = 128,
-                                             .in_fragments = 1};
+  static constexpr TensorIntrinsicDef def = by_warp_group(name_text, meaning_text, code_text, 1);
 };
 
 }  // namespace

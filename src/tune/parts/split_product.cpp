@@ -318,8 +318,8 @@ Result<> SplitTiling::outputs() {
   return parallelize(s, dealt_out, {.threads = threads});
 }
 
-// The parts of the data, and its largest number: for …, x: for p (unrolled): for k in 32 (lanes). Those of the weights, a
-// pair of steps and a vector of columns at a time.
+// The parts of the data, and its largest number: for …, x: for p (unrolled): for k in 32 (lanes). Those of the weights,
+// a pair of steps and a vector of columns at a time.
 Result<> SplitTiling::split_data() {
   FETTLE_TRY(const BlockRef peaks, block(parts.peaks));
   FETTLE_TRY(const Loops p, get_loops(s, {.block = peaks}));  // … lane, step
@@ -362,12 +362,7 @@ Result<> SplitTiling::split_data() {
 std::optional<std::string> splittable_product(const Func& func, const Target& target) {
   const TensorIntrinsicDef* unit = find_tensor_intrinsic(kProduct);
   if (!unit || !unit->available(target)) return {};
-  const BlockNode* reduction = nullptr;
-  for (const BlockNode* block : blocks_of(func.root())) {
-    if (!block->init) continue;
-    if (reduction) return {};
-    reduction = block;
-  }
+  const BlockNode* reduction = only_reduction(func);
   if (!reduction) return {};
   const auto structure = block_structure(func, *reduction, Extents::kOpen);
   return structure && is_large(*structure, func) ? std::optional<std::string>(reduction->name) : std::nullopt;

@@ -155,6 +155,16 @@ bool only_moves(const Expr& value) {
   return value.as<LoadNode>() || value.as<IntImmNode>() || value.as<FloatImmNode>();
 }
 
+const BlockNode* only_reduction(const Func& func) {
+  const BlockNode* found = nullptr;
+  for (const BlockNode* block : blocks_of(func.root())) {
+    if (!block->init) continue;
+    if (found) return nullptr;
+    found = block;
+  }
+  return found;
+}
+
 std::optional<BlockStructure> block_structure(const Func& func, const BlockNode& block, Extents extents) {
   BlockStructure structure;
   const StoreNode* store = single_store(block);

@@ -50,6 +50,9 @@ struct BlockStructure {
 /// Whether extents may be open: what depends on them for being right has to look at BlockStructure::open.
 enum class Extents : uint8_t { kConstant, kOpen };
 
+/// The program's reduction; null where there is none, or several.
+const BlockNode* only_reduction(const Func& func);
+
 /// Nothing where the block is no single store of such a shape, whose iterators are spatial or reduce and bound to loops
 /// of their own.
 std::optional<BlockStructure> block_structure(const Func& func, const BlockNode& block,

@@ -129,19 +129,29 @@ TEST(GpuDefault, AReductionOfOneTermIsANest) {
   expect_threads(sums, program);
 }
 
+// The default of a program for OpenCL's devices.
+struct Default {
+  Func scheduled;
+  DeviceProgram program;
+};
+Default checked_default(const Func& func) {
+  const auto target = target_named("opencl");
+  const auto s = default_schedule(func, target, 1);
+  EXPECT_OK(s);
+  EXPECT_OK(verify(s->func(), *target)) << to_text(s->func());
+  auto program = lower_for_device(s->func(), *target);
+  EXPECT_OK(program) << to_text(s->func());
+  expect_threads(func, *program);
+  return {s->func(), std::move(*program)};
+}
+
 class GpuDefaults : public ::testing::TestWithParam<NamedWorkload> {};
 
 TEST_P(GpuDefaults, AgreeWithTheInterpreter) {
   const Func func = GetParam().func;
-  const auto target = target_named("opencl");
-  const auto s = default_schedule(func, target, 1);
-  ASSERT_OK(s);
-  EXPECT_OK(verify(s->func(), *target)) << to_text(s->func());
-  const auto program = lower_for_device(s->func(), *target);
-  ASSERT_OK(program) << to_text(s->func());
-  expect_threads(func, *program);
+  const Default made = checked_default(func);
   const OpenWorkload workload = {.name = GetParam().name, .sizes = {}, .make = {}, .tolerance = 1e-5};
-  EXPECT_TRUE(testing::agrees(workload, func, s->func(), {}, on_opencl(*program))) << to_text(*program);
+  EXPECT_TRUE(testing::agrees(workload, func, made.scheduled, {}, on_opencl(made.program))) << to_text(made.program);
 }
 
 TEST_P(GpuDefaults, CompileForCuda) { expect_compiles(GetParam().func, "sm_90"); }
@@ -155,18 +165,12 @@ TEST_P(OpenGpuDefaults, AgreeWithTheInterpreter) {
   OpenWorkload workload = GetParam();
   workload.tolerance = std::max(workload.tolerance, 1e-5);
   const Func func = workload.open(), written = testing::with_identities(func);
-  const auto target = target_named("opencl");
-  const auto s = default_schedule(func, target, 1);
-  ASSERT_OK(s);
-  EXPECT_OK(verify(s->func(), *target)) << to_text(s->func());
-  const auto program = lower_for_device(s->func(), *target);
-  ASSERT_OK(program) << to_text(s->func());
-  expect_threads(func, *program);
-  const testing::RunFn run = on_opencl(*program);
+  const Default made = checked_default(func);
+  const testing::RunFn run = on_opencl(made.program);
   const auto all = testing::values_of(workload);
   for (size_t i = 0; i < all.size(); i += 1 + all.size() / 12)  // each takes OpenCL some milliseconds
-    ASSERT_TRUE(testing::agrees(workload, written, s->func(), all[i], run))
-        << testing::print(all[i]) << to_text(*program);
+    ASSERT_TRUE(testing::agrees(workload, written, made.scheduled, all[i], run))
+        << testing::print(all[i]) << to_text(made.program);
 }
 
 TEST_P(OpenGpuDefaults, CompileForCuda) { expect_compiles(GetParam().open(), "sm_90"); }

@@ -37,12 +37,7 @@ bool is_convolution(const Func& func, size_t dimensions) {
 
 std::optional<ReductionKind> reduction_kind(const Func& func) {
   if (!func->body.as<BlockNode>()) return {};
-  const BlockNode* reduction = nullptr;
-  for (const BlockNode* block : blocks_of(func.root())) {
-    if (!block->init) continue;
-    if (reduction) return {};
-    reduction = block;
-  }
+  const BlockNode* reduction = only_reduction(func);
   if (!reduction) return {};
   auto structure = block_structure(func, *reduction);
   if (!structure || structure->loads.empty()) return {};
