@@ -29,8 +29,8 @@
 // orientation, batches, convolutions in any layout.
 // Returns the blocks in the order above; the last has the old one's name. Class: approximate. The bound says what is
 // left out: 6 terms: x1y2, x2y1, x2y2, at most 2^-23 of |xy|; 3 terms: x1y1 and the third parts, 3 * 2^-16 of it.
-// (x1 is at most 2^-8 of x, x2 2^-16 of it, and the sum of three parts is x.) The order of the sums differs, too, as for
-// a reassociating kind. Their chains are shorter than the one that they replace.
+// (x1 is at most 2^-8 of x, x2 2^-16 of it, and the sum of three parts is x.) The order of the sums differs, too, as
+// for a reassociating kind. Their chains are shorter than the one that they replace.
 
 #include <algorithm>
 #include <optional>
