@@ -421,7 +421,7 @@ TEST(Symbols, AreNamedAndSet) {
   int count = 0;
   for (const FettleSymbol* symbol = fettle_rt_symbols(); symbol->name != nullptr; ++symbol, ++count)
     EXPECT_NE(symbol->address, nullptr) << symbol->name;
-  EXPECT_EQ(count, 11);
+  EXPECT_EQ(count, 17);
 }
 
 }  // namespace
