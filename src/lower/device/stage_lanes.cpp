@@ -112,8 +112,11 @@ Stmt staged(const Steps& steps) {
   if (in_place) return nullptr;
   const auto* copied = target.value.as<LoadNode>();
   if (copied && steps.lanes && *as_int(steps.lanes->extent) == steps.elements) return nullptr;  // one access as it is
-  // What a thread has in its own memory is at hand.
-  if (copied && (copied->buffer->scope == kScopeLocal || copied->buffer->scope == kScopeRegister)) return nullptr;
+  // What a thread has of its own is at hand.
+  const auto is_own = [](const std::string& scope) {
+    return scope == kScopeLocal || scope == kScopeRegister || scope == kScopeFragment;
+  };
+  if (copied && is_own(copied->buffer->scope)) return nullptr;
   std::vector<const LoadNode*> neighbours;
   if (steps.lanes) find_neighbours(target.value, steps.lanes->var, neighbours);
 

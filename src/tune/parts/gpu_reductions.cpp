@@ -91,7 +91,7 @@ Result<> split_row(Schedule& s, const Target& target, const std::string& name) {
 std::optional<RowThreads> row_threads(const Extent& elements) {
   if (elements.value < kFewestElements) return {};
   RowThreads by;
-  if (elements.constant && elements.value % kRowLanes == 0) by.lanes = kRowLanes;
+  if (elements.constant && elements.value % kLanesOfRows == 0) by.lanes = kLanesOfRows;
   const int64_t accesses = elements.value / by.lanes;
   by.threads = 8;
   while (by.threads < kWarp && 2 * by.threads <= accesses) by.threads *= 2;

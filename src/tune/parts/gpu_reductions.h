@@ -13,7 +13,7 @@
 namespace fettle {
 
 /// Neighbours of 4 bytes that are one access.
-inline constexpr int64_t kRowLanes = 4;
+inline constexpr int64_t kLanesOfRows = 4;
 
 /// How a row of so many elements is dealt out: thread t has the elements (r*threads + t)*lanes + v of each turn r.
 struct RowThreads {

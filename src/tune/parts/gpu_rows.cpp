@@ -112,9 +112,9 @@ class Rows {
     if (parts.empty()) return fail(ErrorCode::E230, "no reduction of the rows has been split among threads");
     threads_ = {.threads = parts.front().first, .lanes = 1};
     const bool in_lanes = std::ranges::any_of(parts, [&](const auto& part) {
-      return part.first * kRowLanes == threads_.threads && part.second == kRowLanes;
+      return part.first * kLanesOfRows == threads_.threads && part.second == kLanesOfRows;
     });
-    if (in_lanes) threads_ = {.threads = threads_.threads / kRowLanes, .lanes = kRowLanes};
+    if (in_lanes) threads_ = {.threads = threads_.threads / kLanesOfRows, .lanes = kLanesOfRows};
     if (threads_.threads > target_.max_threads_per_block) return fail(ErrorCode::E230, "more threads than a block has");
     return {};
   }
