@@ -154,7 +154,7 @@ void end_grid(const Func& kernel, std::array<Expr, 3>& grid);
 ///   for u in 2 unrolled: for v in 4 {lanes}: B[8*t + 4*u + v] = f(A[8*t + 4*u + v])
 ///   →  for u: for v {lanes}: A_lanes[4*u + v] = A[…]; for u: for v unrolled: B_lanes[4*u + v] = f(A_lanes[4*u + v]);
 ///      for u: for v {lanes}: B[…] = B_lanes[4*u + v]
-/// Elements that are read in the place where they are stored stay as they are. `func` is flat.
+/// Elements that are read in the place where they are stored, or of fragments, stay as they are. `func` is flat.
 Func stage_lanes(const Func& func);
 
 /// Loops annotated kLanesKey that copy 4, 8 or 16 neighbouring bytes, provably aligned in their buffers (which begin at

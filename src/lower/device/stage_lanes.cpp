@@ -103,20 +103,17 @@ class Instead : public Mutator {
 Stmt staged(const Steps& steps) {
   const StoreNode& target = *steps.target;
   if (target.buffer->scope != kScopeGlobal) return nullptr;
-  bool in_place = false;
+  bool stays = false;  // read in the place where it is stored; or of a fragment, which place_factors has dealt with
   walk(target.value, [&](const Expr& e) {
     const auto* load = e.as<LoadNode>();
-    in_place |= load && load->buffer == target.buffer;
+    stays |= load && (load->buffer == target.buffer || load->buffer->scope == kScopeFragment);
     return true;
   });
-  if (in_place) return nullptr;
+  if (stays) return nullptr;
   const auto* copied = target.value.as<LoadNode>();
   if (copied && steps.lanes && *as_int(steps.lanes->extent) == steps.elements) return nullptr;  // one access as it is
-  // What a thread has of its own is at hand.
-  const auto is_own = [](const std::string& scope) {
-    return scope == kScopeLocal || scope == kScopeRegister || scope == kScopeFragment;
-  };
-  if (copied && is_own(copied->buffer->scope)) return nullptr;
+  // What a thread has in its own memory is at hand.
+  if (copied && (copied->buffer->scope == kScopeLocal || copied->buffer->scope == kScopeRegister)) return nullptr;
   std::vector<const LoadNode*> neighbours;
   if (steps.lanes) find_neighbours(target.value, steps.lanes->var, neighbours);
 
