@@ -85,13 +85,22 @@ FETTLE_INLINE void bulk_stores_read() {
 FETTLE_INLINE void bulk_stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 )";
 
-std::string bulk_load(int64_t dimensions, bool to_all) {
+// Where a copy begins in a tensor: parameters, operands of the assembly, and their names there, from number `first` on.
+struct Coordinates {
   std::vector<std::string> declared, operands, names;
+};
+Coordinates coordinates(int64_t dimensions, int64_t first) {
+  Coordinates made;
   for (int64_t d = 0; d < dimensions; ++d) {
-    declared.push_back(fmt::format("int x{}", d));
-    operands.push_back(fmt::format("\"r\"(x{})", d));
-    names.push_back(fmt::format("%{}", 3 + d));
+    made.declared.push_back(fmt::format("int x{}", d));
+    made.operands.push_back(fmt::format("\"r\"(x{})", d));
+    made.names.push_back(fmt::format("%{}", first + d));
   }
+  return made;
+}
+
+std::string bulk_load(int64_t dimensions, bool to_all) {
+  const auto [declared, operands, names] = coordinates(dimensions, 3);
   return fmt::format(
       R"(FETTLE_INLINE void bulk_load_{0}d{1}(unsigned int to, const TensorMap *map, const long long *barrier{2}, {3}) {{
   asm volatile("cp.async.bulk.tensor.{0}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes{4} [%0], [%1, {{{5}}}], [%2]{6};"
@@ -104,12 +113,7 @@ std::string bulk_load(int64_t dimensions, bool to_all) {
 }
 
 std::string bulk_store(int64_t dimensions) {
-  std::vector<std::string> declared, operands, names;
-  for (int64_t d = 0; d < dimensions; ++d) {
-    declared.push_back(fmt::format("int x{}", d));
-    operands.push_back(fmt::format("\"r\"(x{})", d));
-    names.push_back(fmt::format("%{}", 2 + d));
-  }
+  const auto [declared, operands, names] = coordinates(dimensions, 2);
   return fmt::format(
       R"(FETTLE_INLINE void bulk_store_{0}d(const TensorMap *map, const void *from, {1}) {{
   asm volatile("cp.async.bulk.tensor.{0}d.global.shared::cta.bulk_group [%0, {{{2}}}], [%1];\ncp.async.bulk.commit_group;"
