@@ -41,6 +41,24 @@ bool writes_rectangles(const Func& func, const BlockNode& block) {
          });
 }
 
+// Nothing where it is no product, or has one row: no loop can be seen to move along it.
+std::optional<ProductShape> shape_of(const Func& func, const BlockNode& block) {
+  const auto structure = block_structure(func, block);
+  const auto loops = structure ? product_loops(*structure) : std::nullopt;
+  if (!loops || structure->store.buffer->dtype != kF32) return {};
+  const AccessPattern &left = structure->loads[loops->left], &right = structure->loads[loops->right];
+  const DType type = left.buffer->dtype;
+  if ((type != kF16 && type != kBF16) || right.buffer->dtype != type || left.strides[loops->term] != 1) return {};
+  const bool right_along_terms = right.strides[loops->term] == 1;
+  if (!right_along_terms && right.strides[loops->column] != 1) return {};
+  ProductShape shape = {.rows = structure->extents[loops->row],
+                        .columns = structure->extents[loops->column],
+                        .terms = structure->extents[loops->term],
+                        .right_along_terms = right_along_terms};
+  for (const size_t b : loops->batch) shape.batch *= structure->extents[b];
+  return shape;
+}
+
 class WarpGroupProduct {
  public:
   WarpGroupProduct(Schedule& s, const Target& target, Decider& decider, BlockRef block)
@@ -194,22 +212,9 @@ class WarpGroupProduct {
 
 std::optional<ProductShape> warp_group_product(const Func& func, const BlockNode& block, const Target& target) {
   if (!has_bulk_copies(target) || !block.init) return {};
-  const auto structure = block_structure(func, block);
-  const auto loops = structure ? product_loops(*structure) : std::nullopt;
-  if (!loops || structure->store.buffer->dtype != kF32) return {};
-  const AccessPattern &left = structure->loads[loops->left], &right = structure->loads[loops->right];
-  const DType type = left.buffer->dtype;
-  if ((type != kF16 && type != kBF16) || right.buffer->dtype != type || left.strides[loops->term] != 1) return {};
-  const bool right_along_terms = right.strides[loops->term] == 1;
-  if (!right_along_terms && right.strides[loops->column] != 1) return {};
-  for (const AccessPattern* factor : {&left, &right})
-    if (!is_copied_in_bulk(func, factor->buffer)) return {};
-  ProductShape shape = {.rows = structure->extents[loops->row],
-                        .columns = structure->extents[loops->column],
-                        .terms = structure->extents[loops->term],
-                        .right_along_terms = right_along_terms};
-  for (const size_t b : loops->batch) shape.batch *= structure->extents[b];
-  return shape;
+  for (const Region& read : block.reads)
+    if (!is_copied_in_bulk(func, read.buffer)) return {};
+  return shape_of(func, block);
 }
 
 Result<Finished> gpu_warp_group_product(Schedule& s, const Target& target, Decider& decider, BlockRef block) {
