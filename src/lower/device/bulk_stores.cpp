@@ -45,6 +45,38 @@ class Storer : public RangeMutator {
   std::vector<TensorMap>& maps_;
 };
 
+// Buffers of which bulk stores alone read.
+std::unordered_set<const BufferNode*> staged_in(const Stmt& body) {
+  std::unordered_set<const BufferNode*> staged;
+  each_node<EvaluateNode>(body, [&](const EvaluateNode& node) {
+    const auto* called = node.value.as<CallNode>();
+    if (called && called->name == kBulkStoreCall) staged.insert(called->args[0].as<AddressNode>()->buffer.get());
+  });
+  each_node<LoadNode>(body, [&](const LoadNode& read) { staged.erase(read.buffer.get()); });
+  return staged;
+}
+
+// The copy engine leaves out what lies outside of memory's bounds. So what guards keep from being staged may be staged,
+// where nothing but registers is read for it.
+//   if p: S[i, j] = f(C[i, j]);  bulk_store(&S, …)   →   S[i, j] = f(C[i, j]);  bulk_store(&S, …)
+Stmt stage_all(const Stmt& body) {
+  const auto staged = staged_in(body);
+  if (staged.empty()) return body;
+  return rewrite_each<IfNode>(body, [&](const IfNode& guard) -> Stmt {
+    if (guard.else_body) return nullptr;
+    Stmt inside = guard.then_body;
+    for (const auto* loop = inside.as<ForNode>(); loop; loop = inside.as<ForNode>()) {
+      const Stmt next = loop->body;
+      inside = next;
+    }
+    const auto* stored = inside.as<StoreNode>();
+    if (!stored || stored->mask || !staged.contains(stored->buffer.get())) return nullptr;
+    bool from_registers = true;
+    each_node<LoadNode>(inside, [&](const LoadNode& read) { from_registers &= read.buffer->scope == kScopeFragment; });
+    return from_registers ? guard.then_body : Stmt();
+  });
+}
+
 class StagedSwizzler : public AccessMutator {
  public:
   StagedSwizzler(const Func& func, std::unordered_set<const BufferNode*> staged) : staged_(std::move(staged)) {
@@ -81,7 +113,7 @@ Result<Func> bulk_stores(const Func& func, std::vector<TensorMap>& maps) {
   Storer storer(func, maps);
   const Stmt body = storer.rewrite(func->body);
   if (storer.problem) return fail(*storer.problem);
-  return with_body(func, body);
+  return with_body(func, stage_all(body));
 }
 
 Func swizzle_staged(const Func& func) {
