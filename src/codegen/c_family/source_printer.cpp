@@ -180,6 +180,10 @@ void SourcePrinter::print_seq(const SeqNode& seq) {
   }
 }
 
+std::string SourcePrinter::loop_hint(const ForNode& loop) {
+  return loop.loop_kind == ForKind::kUnrolled ? dialect_.unroll_hint : std::string();
+}
+
 void SourcePrinter::print_for(const ForNode& loop) {
   switch (loop.loop_kind) {
     case ForKind::kParallel:
@@ -204,7 +208,7 @@ void SourcePrinter::print_for(const ForNode& loop) {
     line(fmt::format("const {} {} = {} + {};", type, end, start_name, expr(loop.extent, kSum)));
     first = start_name;
   }
-  if (loop.loop_kind == ForKind::kUnrolled && !dialect_.unroll_hint.empty()) line(dialect_.unroll_hint);
+  if (const std::string hint = loop_hint(loop); !hint.empty()) line(hint);
   const std::string var = name_var(loop.var);
   note_index(loop.var.get(), not_negative);
   print_braced(fmt::format("for ({0} {1} = {2}; {1} < {3}; ++{1})", type, var, first, end), loop.body);

@@ -57,6 +57,8 @@ class SourcePrinter {
   virtual void begin_body(const Func&) {}
   virtual void end_body(const Func&) {}
   virtual void print_parallel(const ForNode& loop);
+  /// The line before a loop, or nothing: dialect.unroll_hint.
+  virtual std::string loop_hint(const ForNode& loop);
   ///   for i in n thread axis("threadIdx.x"): S   →   { const int64_t i = <dialect.thread_axes>; S }
   virtual void print_thread_loop(const ForNode& loop);
   /// A local array, qualified as dialect.scopes says. A size that is not constant is refused.

@@ -43,6 +43,14 @@ class CudaPrinter : public SourcePrinter {
       : SourcePrinter(dialect, module), program_(program) {}
 
  protected:
+  // Turns of a ring stay a loop: a producer has few registers, and a turn is long.
+  std::string loop_hint(const ForNode& loop) override {
+    const bool takes_turns =
+        loop.loop_kind == ForKind::kSerial &&
+        contains<CallNode>(loop.body, [](const CallNode& called) { return called.name == kRingWaitCall; });
+    return takes_turns ? "#pragma unroll 1" : SourcePrinter::loop_hint(loop);
+  }
+
   std::string head(const Func& func, const std::string& name) override {
     const DeviceKernel& kernel = program_.kernels.at(func->name);
     kernel_ = &kernel;
