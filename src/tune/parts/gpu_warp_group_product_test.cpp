@@ -91,7 +91,9 @@ void check(const Case& c, const WarpGroupTiling& tiling, bool in_bulk) {
   EXPECT_EQ(kernel.tensor_maps.size(), in_bulk ? 3u : 2u);
   const auto source = emit_cuda(*program);
   ASSERT_OK(source);
-  EXPECT_NE(source->find("#pragma unroll 1\n"), std::string::npos) << *source;
+  if (c.k > WarpGroupTiling::kTermsOfStep) {  // turns of the ring stay a loop
+    EXPECT_NE(source->find("#pragma unroll 1\n"), std::string::npos) << *source;
+  }
   if (has_nvrtc()) {
     EXPECT_OK(compile_cuda(*source, "sm_90a"));
   }
