@@ -57,6 +57,7 @@ constexpr const Rule* kRules[] = {
 };
 
 constexpr const Rule* kGpuRules[] = {
+    &gpu_tensor_product_def,  // a product of 16 bits on tensor cores
     &gpu_product_def,    // a product of matrices; those of warp groups come before it
     &gpu_rows_def,       // rows that are reduced, with what works on the same ones
     &gpu_transpose_def,  // what reads along another dimension than it writes

@@ -7,6 +7,7 @@
 #include "tune/parts/gpu_nest.h"
 #include "tune/parts/gpu_product.h"
 #include "tune/parts/gpu_rows.h"
+#include "tune/parts/gpu_tensor_product.h"
 #include "tune/parts/gpu_transpose.h"
 #include "tune/parts/inline.h"
 #include "tune/space/rule.h"
@@ -93,6 +94,24 @@ Result<> rows_to_blocks(RuleContext& ctx, BlockRef block) {
 extern constinit const Rule gpu_rows_def = {
     "gpu_rows", [](const RuleContext& ctx, const BlockNode& block) { return rows_around(ctx, block).has_value(); },
     rows_to_blocks};
+
+// A product of matrices of 16 bits on tensor cores, with what is done to its elements.
+extern constinit const Rule gpu_tensor_product_def = {
+    "gpu_tensor_product",
+    [](const RuleContext& ctx, const BlockNode& block) {
+      const auto structure = block.init ? block_structure(ctx.schedule.func(), block) : std::nullopt;
+      if (!structure || !suits_tensor_cores(*ctx.target, *structure)) return false;
+      const auto loops = product_loops(*structure);
+      return fills_tiles(structure->extents[loops->row], structure->extents[loops->column],
+                         structure->extents[loops->term]);
+    },
+    [](RuleContext& ctx, BlockRef block) {
+      return by_part(ctx, block, "gpu_tensor_product", [&]() -> Result<Finished> {
+        FETTLE_TRY(Finished finished, gpu_tensor_product(ctx.schedule, *ctx.target, *ctx.decider, block));
+        FETTLE_TRY_VOID(check_on_device(ctx.schedule.func(), *ctx.target));
+        return finished;
+      });
+    }};
 
 // A product of matrices, with what is done to its elements.
 extern constinit const Rule gpu_product_def = {
