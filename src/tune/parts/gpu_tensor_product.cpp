@@ -137,6 +137,7 @@ class WarpTiledProduct {
   // blocks; warps; steps of terms; some terms; tiles of mma; elements
   Result<> cut() {
     FETTLE_TRY(const BlockRef back, split_ > 1 ? copy_of_sums() : p_.reader("fragment"));
+    FETTLE_TRY_VOID(lay_out_sums());
     const int64_t warps_m = tiles_.rows / tiles_.warp_rows, warps_n = tiles_.columns / tiles_.warp_columns;
     FETTLE_TRY(const Loops l, get_loops(s_, {.block = p_.block}));
     FETTLE_TRY(const Loops i, split(s_, {.loop = l[p_.roles.row],
@@ -170,6 +171,16 @@ class WarpTiledProduct {
     return cache_write(s_, {.block = p_.block, .write_index = 0, .scope = "fragment"});
   }
 
+  Result<> lay_out_sums() {
+    FETTLE_TRY(const BlockNode* product, block_node(s_, p_.block));
+    const size_t rank = product->writes.front().buffer->shape.size();
+    if (p_.row_dimension + 2 == rank && p_.column_dimension + 1 == rank) return {};
+    FETTLE_TRY_VOID(lay_out(p_.block, rank, p_.row_dimension, p_.column_dimension));
+    p_.row_dimension = rank - 2;
+    p_.column_dimension = rank - 1;
+    return {};
+  }
+
   // Each lane has pairs of columns of the sums, in rows 8 apart.
   Result<> store_back(BlockRef back, LoopRef warp) {
     FETTLE_TRY(const BlockNode* product, block_node(s_, p_.block));
@@ -201,6 +212,7 @@ class WarpTiledProduct {
   // A tile of a factor in shared memory, filled by all threads.
   Result<> fetch(size_t which) {
     FETTLE_TRY(const BlockRef copy, p_.fetch(which, steps_));
+    FETTLE_TRY_VOID(batch_outside(copy, p_.factors[which]));
     FETTLE_TRY(const Loops own, loops_below(s_, copy, steps_));
     FETTLE_TRY(const LoopRef all, fuse(s_, {.loops = own}));
     const int64_t warps_m = tiles_.rows / tiles_.warp_rows, warps_n = tiles_.columns / tiles_.warp_columns;
@@ -215,6 +227,29 @@ class WarpTiledProduct {
     FETTLE_TRY_VOID(annotate(s_, {.target = parts[4], .key = kSwizzleKey}));
     copies_[which] = copy;
     return p_.finish(copy);
+  }
+
+  // A copy has its matrices one behind the other.
+  Result<> batch_outside(BlockRef copy, GpuProduct::Factor& factor) {
+    const size_t first = std::min(factor.dimension, factor.term_dimension),
+                 second = std::max(factor.dimension, factor.term_dimension);
+    if (first + 2 == factor.rank) return {};
+    FETTLE_TRY_VOID(lay_out(copy, factor.rank, first, second));
+    const bool terms_last = factor.dimension == first;
+    factor.dimension = factor.rank - (terms_last ? 2 : 1);
+    factor.term_dimension = factor.rank - (terms_last ? 1 : 2);
+    FETTLE_TRY(const BlockNode* made, block_node(s_, copy));
+    factor.buffer = made->writes.front().buffer;
+    return {};
+  }
+  // These dimensions of what the block makes become the last two.
+  Result<> lay_out(BlockRef copy, size_t rank, size_t first, size_t second) {
+    IndexMap map;
+    for (size_t d = 0; d < rank; ++d) map.inputs.push_back(make_var(fmt::format("d{}", d)));
+    for (size_t d = 0; d < rank; ++d)
+      if (d != first && d != second) map.outputs.push_back(Expr(map.inputs[d]));
+    map.outputs.insert(map.outputs.end(), {Expr(map.inputs[first]), Expr(map.inputs[second])});
+    return transform_layout(s_, {.block = copy, .buffer_index = 0, .buffer_index_type = "write", .index_map = map});
   }
 
   // Steps of terms are copied ahead while others are used.
@@ -240,15 +275,7 @@ class WarpTiledProduct {
     const size_t first = left ? factor.dimension : factor.term_dimension,
                  second = left ? factor.term_dimension : factor.dimension;
     const bool transposes = first > second;
-    if (transposes || second + 1 != factor.rank || first + 2 != factor.rank) {
-      IndexMap map;
-      for (size_t d = 0; d < factor.rank; ++d) map.inputs.push_back(make_var(fmt::format("d{}", d)));
-      for (size_t d = 0; d < factor.rank; ++d)
-        if (d != first && d != second) map.outputs.push_back(Expr(map.inputs[d]));
-      map.outputs.insert(map.outputs.end(), {Expr(map.inputs[first]), Expr(map.inputs[second])});
-      FETTLE_TRY_VOID(
-          transform_layout(s_, {.block = copy, .buffer_index = 0, .buffer_index_type = "write", .index_map = map}));
-    }
+    if (transposes) FETTLE_TRY_VOID(lay_out(copy, factor.rank, first, second));
     FETTLE_TRY(const Loops own, loops_below(s_, copy, some_terms_));
     if (own.size() != factor.rank) return fail(ErrorCode::E230, "a factor has other loops than dimensions");
     FETTLE_TRY(const Loops r, split(s_, {.loop = own[first], .factors = {kInfer, 16}}));
