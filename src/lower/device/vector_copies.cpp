@@ -33,14 +33,17 @@ class Copier : public RangeMutator {
     }
     const auto* target = body.as<StoreNode>();
     const int64_t* lanes = as_int(loop.extent);
-    const auto* source = target ? target->value.as<LoadNode>() : nullptr;
-    Expr reads;  // null: all are read; else zeros take their place where it does not hold
-    if (const auto* choice = target ? target->value.as<SelectNode>() : nullptr;
-        choice && lanes && is_zero_value(choice->if_false) && !reads_memory(choice->condition)) {
-      source = choice->if_true.as<LoadNode>();
-      reads = of_all_lanes(choice->condition, loop, *lanes);
-      if (!reads) return nullptr;
+    if (!target || !lanes) return nullptr;
+    // Where it does not hold, zeros take the place of what is read; null: it always holds.
+    Expr reads, value = target->value;
+    while (const auto* choice = value.as<SelectNode>()) {
+      if (!is_zero_value(choice->if_false) || reads_memory(choice->condition)) return nullptr;
+      const Expr also = of_all_lanes(choice->condition, loop, *lanes);
+      if (!also) return nullptr;
+      reads = reads ? logical_and(reads, also) : also;
+      value = Expr(choice->if_true);
     }
+    const auto* source = value.as<LoadNode>();
     if (!source || target->mask || source->mask || !lanes || !is_zero(loop.min)) return nullptr;
     if (!(source->buffer->dtype == target->buffer->dtype) || source->dtype.is_bool()) return nullptr;
     const int64_t bytes = *lanes * source->dtype.element_bytes();
@@ -63,6 +66,7 @@ class Copier : public RangeMutator {
   }
 
   static bool is_zero_value(const Expr& e) {
+    if (const auto* converted = e.as<CastNode>()) return is_zero_value(converted->a);
     const auto* number = e.as<FloatImmNode>();
     return is_zero(e) || (number && number->value == 0 && !std::signbit(number->value));
   }

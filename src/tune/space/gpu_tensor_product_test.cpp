@@ -107,15 +107,15 @@ func products(A: f16[{3}], B: f16[{4}], C: f32[{5}] output):
 
 std::vector<Case> cases() {
   return {
-      {"plain", product(256, 128, 128, "f16"), 1, "async_copy"},
+      {"plain", product(128, 64, 64, "f16"), 1, "async_copy"},
       {"bf16", product(128, 128, 192, "bf16"), 1, "load_b_swizzled"},
       {"columns_of_the_left", product(128, 128, 128, "f16", true, false), 1, "load_a_km_swizzled"},
       {"rows_of_the_right", product(128, 128, 128, "f16", false, true), 1, "load_b_nk_swizzled"},
       {"odd", product(197, 72, 104, "f16"), 1, "select("},
       {"unaligned", product(33, 45, 51, "f16"), 1, ""},
-      {"long", product(32, 64, 4096, "f16"), 2, "async_copy"},
-      {"convolution", convolution(14, 64, 64, 3, 1), 0, "async_copy"},
-      {"strided_convolution", convolution(14, 64, 128, 3, 2), 0, "async_copy"},
+      {"long", product(16, 64, 2048, "f16"), 2, "async_copy"},
+      {"convolution", convolution(8, 64, 32, 3, 1), 1, "async_copy.i32(&P_reindex"},
+      {"strided_convolution", convolution(10, 32, 64, 3, 2), 1, "async_copy.i32(&P_reindex"},
       {"batched", batched("vi, vb, vk", "vj, vb, vk", "vb, vi, vj"), 1, "load_b_nk_swizzled"},
       {"batch_inside", batched("vb, vi, vk", "vk, vb, vj", "vi, vb, vj"), 1, "load_b_swizzled"},
   };

@@ -107,10 +107,7 @@ extern constinit const Rule gpu_tensor_product_def = {
     },
     [](RuleContext& ctx, BlockRef block) {
       return by_part(ctx, block, "gpu_tensor_product", [&]() -> Result<Finished> {
-        auto dbg = gpu_tensor_product(ctx.schedule, *ctx.target, *ctx.decider, block);
-        if (!dbg) fprintf(stderr, "DBG %s\n", dbg.error().to_string().c_str());
-        else if (auto c = check_on_device(ctx.schedule.func(), *ctx.target); !c) fprintf(stderr, "DBG2 %s\n", c.error().to_string().c_str());
-        FETTLE_TRY(Finished finished, std::move(dbg));
+        FETTLE_TRY(Finished finished, gpu_tensor_product(ctx.schedule, *ctx.target, *ctx.decider, block));
         FETTLE_TRY_VOID(check_on_device(ctx.schedule.func(), *ctx.target));
         return finished;
       });
