@@ -1,30 +1,40 @@
 // Schedules by hand on the CUDA device of this machine: `make bench-cuda`. Products beside cuBLAS (where it is), what
 // only moves memory beside a copy; every result is checked first.
-//   bench-cuda [--only SUBSTRING] [--sources FOLDER] [--all]
-// --sources writes the CUDA C++ of every subject instead of running it (no device is needed); --all prints every tiling
-// that was tried, not the fastest alone. Exit status 1: a result is wrong.
+//   bench-cuda [--only SUBSTRING] [--sources FOLDER] [--code FOLDER] [--all]
+// --sources writes the CUDA C++ of every subject instead of running it (no device is needed); --code keeps machine code
+// in the folder, where later runs find it, and where there is no device compiles all for sm_90a. --all prints every
+// schedule that was tried, not the fastest alone. Exit status 1: a result is wrong, or a schedule fails.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <limits>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/random.h"
 #include "codegen/cuda/cuda_codegen.h"
+#include "codegen/cuda/cuda_compile.h"
 #include "codegen/cuda/run.h"
+#include "cuda/compile_ahead.h"
 #include "cuda/cublas.h"
 #include "cuda/default_subjects.h"
 #include "cuda/schedules.h"
 #include "harness/report.h"
 #include "lower/device/device.h"
+#include "schedule/primitives/get_block.h"
+#include "tune/parts/gpu_tensor_product.h"
+#include "tune/parts/gpu_warp_group_product.h"
+#include "tune/parts/gpu_warp_tiles.h"
 
 namespace {
 
@@ -72,9 +82,9 @@ Subject gemm(int64_t size, bool half) {
   return s;
 }
 
-// bf16, on the tensor cores of warp groups, with the tiles that are predicted to be the fastest.
-Subject tensor_gemm(int64_t m, int64_t n, int64_t k, int64_t multiprocessors) {
-  constexpr size_t kTried = 3;
+// bf16, on the tensor cores of warp groups, in the tilings that are predicted to be the fastest.
+Subject tensor_gemm(int64_t m, int64_t n, int64_t k) {
+  constexpr size_t kTried = 6;
   Subject s;
   s.name = fmt::format("bf16 GEMM {} x {} x {}", m, n, k);
   s.func = tensor_gemm_program(m, n, k, "bf16", "bf16");
@@ -91,17 +101,47 @@ Subject tensor_gemm(int64_t m, int64_t n, int64_t k, int64_t multiprocessors) {
       sum += in[0][static_cast<size_t>(at / n * k + i)] * in[1][static_cast<size_t>(i * n + at % n)];
     return sum;
   };
-  const std::vector<WarpGroupGemmTiles> all = warp_group_tiles(m, n, k, multiprocessors);
+  const Target target = *parse_target("cuda -arch sm_90a");
+  const std::vector<size_t> fastest = fastest_tilings({.rows = m, .columns = n, .terms = k}, target);
   for (size_t i = 0; i < kTried; ++i)
     s.variants.push_back(
-        {fmt::format("{}x{} stages {} cluster {}", all[i].block_m, all[i].block_n, all[i].stages, all[i].cluster),
-         [t = all[i]](Schedule& schedule) { return schedule_gemm_warp_groups(schedule, t); },
-         {}});
+        {describe(warp_group_tilings()[fastest[i]]),
+         [number = static_cast<int64_t>(fastest[i])](Schedule& schedule) -> Result<> {
+           PreferringDecider decider({.ranks = {}, .values = {{"tile", number}}});
+           FETTLE_TRY(const BlockRef block, get_block(schedule, {.name = "C"}));
+           return gpu_warp_group_product(schedule, *schedule.target(), decider, block).map([](const Finished&) {});
+         }});
   return s;
 }
 
+// bf16, by single warps, in the tilings that are predicted to be the fastest.
+Subject warp_gemm(int64_t m, int64_t n, int64_t k) {
+  constexpr size_t kTried = 16;
+  Subject s = tensor_gemm(m, n, k);
+  s.name = fmt::format("bf16 product of warps {} x {} x {}", m, n, k);
+  s.bound = 0;
+  s.variants.clear();
+  const std::vector<int64_t> fastest =
+      fastest_warp_tilings({.rows = m, .columns = n, .terms = k}, *parse_target("cuda -arch sm_90a"));
+  for (size_t i = 0; i < std::min(kTried, fastest.size()); ++i)
+    s.variants.push_back(
+        {describe(warp_tiling(fastest[i])), [number = fastest[i]](Schedule& schedule) -> Result<> {
+           PreferringDecider decider({.ranks = {}, .values = {{"tile", number}}});
+           FETTLE_TRY(const BlockRef block, get_block(schedule, {.name = "C"}));
+           return gpu_tensor_product(schedule, *schedule.target(), decider, block).map([](const Finished&) {});
+         }});
+  return s;
+}
+
+// Of networks, one image or sentence at a time: BERT, ViT, and ResNet's convolutions as products; one large.
+constexpr std::array<std::array<int64_t, 3>, 20> kLayers = {{
+    {128, 768, 768},  {128, 3072, 768}, {128, 768, 3072}, {197, 2304, 768}, {197, 768, 768},
+    {197, 3072, 768}, {197, 768, 3072}, {3136, 64, 576},  {3136, 256, 64},  {3136, 64, 256},
+    {784, 128, 1152}, {784, 512, 128},  {784, 128, 512},  {196, 256, 2304}, {196, 1024, 256},
+    {196, 256, 1024}, {49, 512, 4608},  {49, 2048, 512},  {49, 512, 2048},  {4096, 4096, 4096},
+}};
+
 // Of layers of networks, and others: square and odd ones, few rows.
-constexpr int64_t kMultiprocessors = 132;  // of an H100, where no device is
 constexpr std::array<std::array<int64_t, 3>, 30> kShapes = {{
     {8192, 8192, 8192},  {4096, 4096, 4096},  {2048, 2048, 2048}, {1024, 1024, 1024}, {8192, 1024, 8192},
     {4096, 11008, 4096}, {4096, 4096, 11008}, {2048, 6144, 4096}, {1000, 3000, 2000}, {3000, 1000, 5000},
@@ -161,18 +201,17 @@ Subject rows(bool softmax) {
 }
 
 // Hopper's own come where `arch` is Hopper's.
-std::vector<Subject> subjects(const std::string& arch, int64_t multiprocessors) {
+std::vector<Subject> subjects(const std::string& arch) {
   std::vector<Subject> all = {gemm(2048, false), gemm(4096, false), gemm(4096, true), gemm(8192, true),
                               stencil(),         rows(true),        rows(false)};
   if (arch == "sm_90a")
-    for (const auto& [m, n, k] : kShapes) all.push_back(tensor_gemm(m, n, k, multiprocessors));
+    for (const auto& [m, n, k] : kShapes) all.push_back(tensor_gemm(m, n, k));
+  if (arch == "sm_90a")
+    for (const auto& [m, n, k] : kLayers) all.push_back(warp_gemm(m, n, k));
   for (const Subject& subject : {gemm(4096, false), rows(true), rows(false)}) all.push_back(by_default(subject));
   for (Subject& subject : default_moves()) all.push_back(std::move(subject));
   return all;
 }
-
-// What a device's code may be compiled for.
-std::string arch_of(const CudaDevice& device) { return device.arch == "sm_90" ? "sm_90a" : device.arch; }
 
 Result<DeviceProgram> lowered(const Subject& subject, const Variant& variant, const std::string& arch) {
   Schedule s(subject.func, 0);
@@ -195,10 +234,22 @@ int64_t count_of(const Param& param) {
   return count;
 }
 
-// A subject's data on the device.
+// body(chunk, begin, end) for parts of `count` elements.
+void in_parallel(int64_t count, const std::function<void(int64_t, int64_t, int64_t)>& body) {
+  constexpr int64_t kChunk = 1 << 16;
+  std::atomic<int64_t> next = 0;
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < available_threads(); ++t)
+    threads.emplace_back([&] {
+      for (int64_t c = next++; c * kChunk < count; c = next++) body(c, c * kChunk, std::min(count, (c + 1) * kChunk));
+    });
+}
+
+// A subject's data on the device, and some elements of what is to come out.
 struct Data {
   std::vector<std::vector<double>> inputs;
-  std::vector<CudaAddress> memory;  // of the func's params
+  std::vector<std::pair<int64_t, double>> expected;  // place, value
+  std::vector<CudaAddress> memory;                   // of the func's params
   CudaAddress output = 0, peer_output = 0;
   int64_t output_elements = 0;
 };
@@ -216,39 +267,56 @@ Result<Data> make_data(const CudaDevice& device, const Subject& subject) {
       FETTLE_TRY_VOID(device.fill(at, 0xff, bytes));
       continue;
     }
-    RandomStream stream{11, p};
     std::vector<double> values(static_cast<size_t>(count));
     std::vector<char> raw(static_cast<size_t>(bytes));
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (param.buffer->dtype == kI64) {  // indices of rows
-        const auto index = static_cast<int64_t>(stream.below(static_cast<uint64_t>(count)));
-        std::memcpy(raw.data() + i * 8, &index, 8);
-        values[i] = static_cast<double>(index);
-        continue;
+    in_parallel(count, [&](int64_t chunk, int64_t begin, int64_t end) {
+      RandomStream stream{11 + static_cast<uint64_t>(chunk), p};
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+        if (param.buffer->dtype == kI64) {  // indices of rows
+          const auto index = static_cast<int64_t>(stream.below(static_cast<uint64_t>(count)));
+          std::memcpy(raw.data() + i * 8, &index, 8);
+          values[i] = static_cast<double>(index);
+          continue;
+        }
+        const float value = static_cast<float>(stream.below(2001)) / 1000.0f - 1.0f;
+        if (param.buffer->dtype == kF16) {
+          const uint16_t half = half_of(value);
+          std::memcpy(raw.data() + i * 2, &half, 2);
+          values[i] = static_cast<double>(static_cast<_Float16>(value));
+        } else if (param.buffer->dtype == kBF16) {
+          const uint16_t half = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+          std::memcpy(raw.data() + i * 2, &half, 2);
+          values[i] = static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(half) << 16));
+        } else {
+          std::memcpy(raw.data() + i * 4, &value, 4);
+          values[i] = static_cast<double>(value);
+        }
       }
-      const float value = static_cast<float>(stream.below(2001)) / 1000.0f - 1.0f;
-      if (param.buffer->dtype == kF16) {
-        const uint16_t half = half_of(value);
-        std::memcpy(raw.data() + i * 2, &half, 2);
-        values[i] = static_cast<double>(static_cast<_Float16>(value));
-      } else if (param.buffer->dtype == kBF16) {
-        const uint16_t half = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
-        std::memcpy(raw.data() + i * 2, &half, 2);
-        values[i] = static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(half) << 16));
-      } else {
-        std::memcpy(raw.data() + i * 4, &value, 4);
-        values[i] = static_cast<double>(value);
-      }
-    }
+    });
     FETTLE_TRY_VOID(device.write(at, raw.data(), bytes));
     data.inputs.push_back(std::move(values));
   }
+  constexpr int64_t kPlaces = 1000;
+  RandomStream stream{13, 0};
+  for (int64_t i = 0; i < kPlaces; ++i) {
+    const auto any = static_cast<int64_t>(stream.below(static_cast<uint64_t>(data.output_elements)));
+    data.expected.emplace_back(i == 0 ? 0 : i == 1 ? data.output_elements - 1 : any, 0.0);
+  }
+  std::vector<std::jthread> threads;
+  for (int64_t t = 0; t < available_threads(); ++t)
+    threads.emplace_back([&, t] {
+      for (int64_t i = t; i < kPlaces; i += available_threads()) {
+        auto& [at, value] = data.expected[static_cast<size_t>(i)];
+        value = subject.reference(at, data.inputs);
+      }
+    });
+  threads.clear();
   FETTLE_TRY(data.peer_output,
              device.allocate(std::max(data.output_elements * 4, static_cast<int64_t>(subject.bytes) / 2)));
   return data;
 }
 
-// The largest difference at some thousand places, and at the corners, relative to the result's root mean square.
+// The largest difference at a thousand places, and at the corners, relative to the result's root mean square.
 Result<double> error_of(const CudaDevice& device, const Subject& subject, const Data& data, CudaAddress output) {
   std::vector<float> got(static_cast<size_t>(data.output_elements));
   if (subject.result == kBF16) {
@@ -258,19 +326,14 @@ Result<double> error_of(const CudaDevice& device, const Subject& subject, const 
   } else {
     FETTLE_TRY_VOID(device.read(got.data(), output, data.output_elements * 4));
   }
-  RandomStream stream{13, 0};
-  double worst = 0, squares = 0;
-  constexpr int kPlaces = 2000;
   for (const float value : got)
     if (!std::isfinite(value)) return std::numeric_limits<double>::infinity();  // not written
-  for (int i = 0; i < kPlaces; ++i) {
-    const auto any = static_cast<int64_t>(stream.below(static_cast<uint64_t>(data.output_elements)));
-    const int64_t at = i == 0 ? 0 : i == 1 ? data.output_elements - 1 : any;
-    const double expected = subject.reference(at, data.inputs);
+  double worst = 0, squares = 0;
+  for (const auto& [at, expected] : data.expected) {
     worst = std::max(worst, std::fabs(expected - static_cast<double>(got[static_cast<size_t>(at)])));
     squares += expected * expected;
   }
-  return worst / std::sqrt(squares / kPlaces);
+  return worst / std::sqrt(squares / static_cast<double>(data.expected.size()));
 }
 
 // Seconds of one run, several in a row.
@@ -292,35 +355,63 @@ double median(std::vector<double> values) {
 }
 
 struct Options {
-  std::string only, sources;
+  std::string only, sources, code;
   bool all = false;
+};
+
+// A variant that is right, and seconds of a run.
+struct Timed {
+  std::function<Result<>()> run;
+  double seconds = 0, error = 0;
+};
+
+Result<Timed> time_variant(const CudaDevice& device, const Subject& subject, const Data& data,
+                           const DeviceProgram& program, const Result<std::string>& code) {
+  if (!code) return tl::unexpected(code.error());
+  FETTLE_TRY(const CudaModule module, CudaModule::load(*code));
+  Timed made;
+  made.run = [module, program, &data] { return module.launch(program, data.memory); };
+  FETTLE_TRY_VOID(device.fill(data.output, 0xff, data.output_elements * subject.result.element_bytes()));
+  FETTLE_TRY_VOID(made.run());
+  FETTLE_TRY_VOID(device.wait(20));
+  FETTLE_TRY(made.error, error_of(device, subject, data, data.output));
+  FETTLE_TRY(const double once, seconds(device, made.run, 1));
+  FETTLE_TRY(made.seconds, seconds(device, made.run, std::clamp(static_cast<int>(0.02 / once), 3, 50)));
+  return made;
+}
+
+// A variant on its way to the device.
+struct Compiled {
+  Result<DeviceProgram> program;
+  std::shared_future<Result<std::string>> code;  // where there is a program
 };
 
 // Runs a subject's variants, checks them, and times the fastest beside its peer, in turns.
 Result<> measure(const CudaDevice& device, const std::optional<Cublas>& cublas, const Subject& subject,
-                 const Options& options, Report& report, bool& right, std::vector<double>& shares) {
+                 const std::vector<Compiled>& compiled, const Options& options, Report& report, bool& right,
+                 std::vector<double>& shares) {
   FETTLE_TRY(const Data data, make_data(device, subject));
   std::function<Result<>()> fastest;
   std::string name;
   double best = std::numeric_limits<double>::infinity();
-  for (const Variant& variant : subject.variants) {
-    FETTLE_TRY(const DeviceProgram program, lowered(subject, variant, arch_of(device)));
-    FETTLE_TRY(const std::string source, emit_cuda(program));
-    FETTLE_TRY(const CudaModule module, CudaModule::build(source, variant.options));
-    const std::function<Result<>()> run = [module, program, &data] { return module.launch(program, data.memory); };
-    FETTLE_TRY_VOID(device.fill(data.output, 0xff, data.output_elements * subject.result.element_bytes()));
-    FETTLE_TRY_VOID(run());
-    FETTLE_TRY_VOID(device.wait(20));
-    FETTLE_TRY(const double error, error_of(device, subject, data, data.output));
-    const bool fine = error <= subject.tolerance;
+  for (size_t v = 0; v < subject.variants.size(); ++v) {
+    const Variant& variant = subject.variants[v];
+    const Result<DeviceProgram>& program = compiled[v].program;
+    const Result<Timed> timed = program ? time_variant(device, subject, data, *program, compiled[v].code.get())
+                                        : Result<Timed>(tl::unexpected(program.error()));
+    if (!timed) {
+      right = false;
+      fmt::print("{}, {}: {}\n", subject.name, variant.name, timed.error().to_string());
+      continue;
+    }
+    const double time = timed->seconds;
+    const bool fine = timed->error <= subject.tolerance;
     right &= fine;
-    FETTLE_TRY(const double once, seconds(device, run, 1));
-    FETTLE_TRY(const double time, seconds(device, run, std::clamp(static_cast<int>(0.02 / once), 3, 50)));
     if (options.all || !fine)
-      fmt::print("{}, {}: {:.3f} ms, {:.1f} {}, error {:.1e}{}\n", subject.name, variant.name, time * 1e3,
+      fmt::print("{}, {}: {:.4f} ms, {:.1f} {}, error {:.1e}{}\n", subject.name, variant.name, time * 1e3,
                  (subject.flops > 0 ? subject.flops / 1e12 : subject.bytes / 1e9) / time,
-                 subject.flops > 0 ? "TFLOP/s" : "GB/s", error, fine ? "" : " WRONG");
-    if (fine && time < best) best = time, fastest = run, name = variant.name;
+                 subject.flops > 0 ? "TFLOP/s" : "GB/s", timed->error, fine ? "" : " WRONG");
+    if (fine && time < best) best = time, fastest = timed->run, name = variant.name;
   }
   if (!fastest) {
     report.add(subject.name + ": no variant is right", std::numeric_limits<double>::quiet_NaN(), "", at_least(0));
@@ -391,8 +482,10 @@ int main(int argc, char** argv) {
       options.only = argv[++i];
     } else if (name == "--sources" && i + 1 < argc) {
       options.sources = argv[++i];
+    } else if (name == "--code" && i + 1 < argc) {
+      options.code = argv[++i];
     } else {
-      fmt::print(stderr, "usage: bench-cuda [--only SUBSTRING] [--sources FOLDER] [--all]\n");
+      fmt::print(stderr, "usage: bench-cuda [--only SUBSTRING] [--sources FOLDER] [--code FOLDER] [--all]\n");
       return 2;
     }
   }
@@ -401,14 +494,35 @@ int main(int argc, char** argv) {
     return 1;
   };
   if (!options.sources.empty()) {
-    for (const Subject& subject : subjects("sm_90a", kMultiprocessors))
+    for (const Subject& subject : subjects("sm_90a"))
       if (const auto done = write_sources(subject, options.sources); !done) return told(done.error());
     return 0;
   }
   Report report("cuda");
   const auto device = CudaDevice::open();
+  const std::string arch = device ? (*device)->machine_arch() : "sm_90a";
+  std::vector<Subject> chosen = subjects(arch);
+  std::erase_if(chosen, [&](const Subject& s) { return s.name.find(options.only) == std::string::npos; });
+  // Compiled by all threads, while what is there already is measured.
+  CompileAhead compiler(arch, options.code);
+  std::vector<std::vector<Compiled>> compiled;
+  if (has_nvrtc() && (device || !options.code.empty()))
+    for (const Subject& subject : chosen) {
+      std::vector<Compiled>& all = compiled.emplace_back();
+      for (const Variant& variant : subject.variants) {
+        Compiled& one = all.emplace_back(lowered(subject, variant, arch));
+        if (!one.program) continue;
+        if (const auto source = emit_cuda(*one.program))
+          one.code = compiler.add(*source, variant.options);
+        else
+          one.program = tl::unexpected(source.error());
+      }
+    }
   if (!device || !has_cuda_device()) {
     const std::string why = device ? "NVRTC is not installed; FETTLE_NVRTC may name it" : device.error().message;
+    for (const auto& all : compiled)
+      for (const Compiled& one : all)
+        if (one.program && !one.code.get()) fmt::print("{}\n", one.code.get().error().to_string());
     fmt::print("bench-cuda: nothing is measured, {}\n", why);
     report.add("nothing is measured: " + why, std::numeric_limits<double>::quiet_NaN(), "");
     if (const auto written = report.write(); !written) return told(written.error());
@@ -423,10 +537,10 @@ int main(int argc, char** argv) {
     fmt::print("without cuBLAS: {}\n", opened.error().message);
   bool right = true;
   std::vector<double> shares;
-  for (const Subject& subject : subjects(arch_of(**device), (*device)->multiprocessors)) {
-    if (subject.name.find(options.only) == std::string::npos) continue;
-    if (const auto done = measure(**device, cublas, subject, options, report, right, shares); !done)
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    if (const auto done = measure(**device, cublas, chosen[i], compiled[i], options, report, right, shares); !done)
       return told(done.error());
+    compiled[i].clear();
     fflush(stdout);
   }
   if (shares.size() == kShapes.size()) {

@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <array>
-#include <optional>
 
 #include <fmt/format.h>
 
@@ -9,8 +6,6 @@
 #include "cuda/steps.h"
 #include "ir/annotations.h"
 #include "ir/text.h"
-#include "lower/device/device.h"
-#include "lower/device/passes.h"
 
 namespace fettle::bench {
 
@@ -188,134 +183,6 @@ Func tensor_gemm_program(int64_t m, int64_t n, int64_t k, const std::string& typ
   const auto made = parse_func(text);
   FETTLE_CHECK_MSG(made.has_value(), made ? "" : made.error().to_string());
   return *made;
-}
-
-std::vector<WarpGroupGemmTiles> warp_group_tiles(int64_t m, int64_t n, int64_t k, int64_t multiprocessors) {
-  // Of an H100: products in a cycle of a multiprocessor, as far as they are reached; bytes in a cycle from L2 to one
-  // multiprocessor, and from memory to all; cycles of a launch, and of the end of a tile.
-  constexpr double kProducts = 2048 * 0.93, kNearBytes = 55, kFarBytes = 1750, kLaunch = 5000, kEnd = 1500;
-  constexpr int64_t kStepBytes = 128;  // of a row of A or B
-  const auto tiles_of = [](int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; };
-  std::vector<std::pair<double, WarpGroupGemmTiles>> all;
-  for (const auto& [block_m, block_n, groups, stages] : {std::array<int64_t, 4>{128, 256, 2, 4},
-                                                         {256, 128, 2, 4},
-                                                         {128, 192, 2, 5},
-                                                         {128, 128, 2, 6},
-                                                         {64, 256, 1, 5},
-                                                         {64, 128, 1, 8},
-                                                         {64, 64, 1, 8}}) {
-    const int64_t rows = tiles_of(m, block_m), tiles = rows * tiles_of(n, block_n), steps = tiles_of(k, 64);
-    // A cluster's blocks copy half of B each. It pays where there are several turns, or rows do not begin at lines.
-    const bool is_large = block_m * block_n > 128 * 192, unaligned = k % 64 != 0 || n % 64 != 0;
-    const int64_t cluster = rows % 2 == 0 && is_large && (tiles >= 4 * multiprocessors || unaligned) ? 2 : 1;
-    const double bytes = static_cast<double>(kStepBytes * (block_m + block_n / cluster));
-    const double products = is_large ? kProducts : 0.96 * kProducts;
-    const double step = std::max(static_cast<double>(block_m * block_n * 64) / products, bytes / kNearBytes);
-    const double turns = static_cast<double>(tiles_of(tiles, multiprocessors));
-    const double near = turns * (static_cast<double>(steps) * step + kEnd);
-    const double far = 2.0 * static_cast<double>(m * k + n * k + m * n) / kFarBytes;
-    all.emplace_back(std::max(near, far) + 0.1 * near + kLaunch,
-                     WarpGroupGemmTiles{.block_m = block_m,
-                                        .block_n = block_n,
-                                        .groups = groups,
-                                        .stages = stages,
-                                        .rows_of_tiles = cluster == 2 ? 4 : 16,
-                                        .cluster = cluster,
-                                        .persistent = multiprocessors / cluster * cluster});
-  }
-  std::ranges::stable_sort(all, {}, [](const auto& one) { return one.first; });
-  std::vector<WarpGroupGemmTiles> result;
-  for (auto& [time, tiles] : all) result.push_back(tiles);
-  return result;
-}
-
-Result<> schedule_gemm_warp_groups(Schedule& s, const WarpGroupGemmTiles& t) {
-  FETTLE_TRY(const BlockRef c, get_block(s, {.name = "C"}));
-  // Copies of what is padded, in place of those that would be made: of A, of B, of C.
-  FETTLE_TRY(const Loops plain, get_loops(s, {.block = c}));
-  const auto extent = [&](LoopRef loop) { return *as_int((*s.loop(loop)).as<ForNode>()->extent); };
-  const bool pads_m = extent(plain[0]) % t.block_m != 0, pads_n = extent(plain[1]) % t.block_n != 0;
-  const bool pads_k = extent(plain[2]) % t.block_k != 0;
-  FETTLE_TRY(const Blocks padded, pad_einsum(s, {.block = c, .padding = {t.block_m, t.block_n, t.block_k}}));
-  std::array<std::optional<BlockRef>, 2> copies;
-  if (pads_m || pads_k) copies[0] = padded[0];
-  if (pads_n || pads_k) copies[1] = padded[copies[0] ? 1 : 0];
-
-  BlockRef back;
-  const bool is_rounded = s.func()->params.back().buffer->name == "D";
-  if (is_rounded || pads_m || pads_n) {
-    if (pads_m || pads_n) back = padded.back();
-    if (is_rounded) {
-      if (pads_m || pads_n) FETTLE_TRY_VOID(compute_inline(s, {.block = back}));
-      FETTLE_TRY(back, get_block(s, {.name = "D"}));
-    }
-    FETTLE_TRY_VOID(set_scope(s, {.block = c, .index = 0, .scope = "fragment"}));
-  } else {
-    FETTLE_TRY(back, cache_write(s, {.block = c, .write_index = 0, .scope = "fragment"}));
-  }
-  FETTLE_TRY(const Loops l, get_loops(s, {.block = c}));
-  const int64_t tiles_m = extent(l[0]) / t.block_m, per_group = t.block_m / t.groups;
-  int64_t together = std::min(t.rows_of_tiles, tiles_m);
-  while (tiles_m % together != 0 || together % t.cluster != 0) --together;
-  FETTLE_TRY(const Loops i, split(s, {.loop = l[0], .factors = {kInfer, together, t.groups, per_group / 64, 64}}));
-  FETTLE_TRY(const Loops j, split(s, {.loop = l[1], .factors = {kInfer, t.block_n}}));
-  FETTLE_TRY(const Loops k, split(s, {.loop = l[2], .factors = {kInfer, t.block_k / 16, 16}}));
-  FETTLE_TRY_VOID(reorder(s, {.loops = {i[0], j[0], i[1], i[2], k[0], k[1], i[3], i[4], j[1], k[2]}}));
-  FETTLE_TRY(const LoopRef tile, fuse(s, {.loops = {i[0], j[0], i[1]}}));
-  FETTLE_TRY_VOID(bind(s, {.loop = tile, .thread_axis = "blockIdx.x"}));
-  if (t.persistent > 0) FETTLE_TRY_VOID(annotate(s, {.target = tile, .key = kPersistentKey, .value = t.persistent}));
-  if (t.cluster > 1) FETTLE_TRY_VOID(annotate(s, {.target = tile, .key = kClusterKey, .value = t.cluster}));
-  FETTLE_TRY_VOID(bind(s, {.loop = i[2], .thread_axis = "threadIdx.y"}));
-  for (const LoopRef loop : {k[1], i[3]}) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
-
-  // Each thread stores what it has of the sums: pairs of columns. Staged, a panel of columns at a time.
-  FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = i[2]}));
-  FETTLE_TRY(Loops own, get_loops(s, {.block = back}));
-  LoopRef columns = own[3];
-  if (t.staged) {
-    const int64_t panel = kPanelBytes / s.func()->params.back().buffer->dtype.element_bytes();
-    FETTLE_TRY(const Loops panels, split(s, {.loop = own[3], .factors = {kInfer, panel}}));
-    FETTLE_TRY_VOID(reorder(s, {.loops = {panels[0], own[2], panels[1]}}));
-    FETTLE_TRY_VOID(unroll(s, {.loop = panels[0]}));
-    columns = panels[1];
-    FETTLE_TRY(const BlockRef out, cache_write(s, {.block = back, .write_index = 0, .scope = "shared"}));
-    FETTLE_TRY_VOID(reverse_compute_at(s, {.block = out, .loop = panels[0]}));
-    FETTLE_TRY(const Loops stored, get_loops(s, {.block = out}));
-    FETTLE_TRY_VOID(annotate(s, {.target = stored[3], .key = kBulkCopyKey}));
-  }
-  FETTLE_TRY(const Loops r, split(s, {.loop = own[2], .factors = {kInfer, 4, 2, 8}}));
-  FETTLE_TRY(const Loops q, split(s, {.loop = columns, .factors = {kInfer, 4, 2}}));
-  FETTLE_TRY_VOID(reorder(s, {.loops = {r[1], r[3], q[1], r[0], r[2], q[0], q[2]}}));
-  FETTLE_TRY(const LoopRef lane, fuse(s, {.loops = {r[1], r[3], q[1]}}));
-  FETTLE_TRY_VOID(bind(s, {.loop = lane, .thread_axis = "threadIdx.x"}));
-  for (const LoopRef loop : {r[0], r[2], q[0]}) FETTLE_TRY_VOID(unroll(s, {.loop = loop}));
-  FETTLE_TRY_VOID(vectorize(s, {.loop = q[2]}));
-
-  for (const size_t read : {0, 1}) {
-    if (copies[read]) {
-      FETTLE_TRY_VOID(set_scope(s, {.block = *copies[read], .index = 0, .scope = "shared"}));
-    } else {
-      FETTLE_TRY(copies[read],
-                 cache_read(s, {.block = c, .read_index = static_cast<int64_t>(read), .scope = "shared"}));
-    }
-    FETTLE_TRY_VOID(compute_at(s, {.block = *copies[read], .loop = k[0]}));
-    FETTLE_TRY(const Loops all, get_loops(s, {.block = *copies[read]}));
-    FETTLE_TRY_VOID(annotate(s, {.target = all[3], .key = kBulkCopyKey}));
-  }
-  FETTLE_TRY_VOID(software_pipeline(s, {.loop = k[0], .stages = {0, 0, t.stages - 1}, .order = {0, 1, 2}}));
-  FETTLE_TRY_VOID(annotate(s, {.target = k[0], .key = kSpecializeWarpsKey}));
-  FETTLE_TRY(const BlockRef init, decompose_reduction(s, {.block = c, .loop = k[0]}));
-  FETTLE_TRY(const Loops fill, get_loops(s, {.block = init}));
-  const std::string shape = fmt::format("wgmma_m64n{}", t.block_n);
-  FETTLE_TRY_VOID(tensorize(s, {.target = fill[fill.size() - 2], .intrinsic = shape + "_fill"}));
-  const bool half = s.func()->params[0].buffer->dtype == kF16;
-  const std::string name = fmt::format("{}k16_{}", shape, half ? "f16" : "bf16");
-  Schedule other = s;
-  if (tensorize(other, {.target = i[4], .intrinsic = name + "_nk"})) {
-    s = std::move(other);
-    return {};
-  }
-  return tensorize(s, {.target = i[4], .intrinsic = name}).map([](BlockRef) {});
 }
 
 }  // namespace fettle::bench

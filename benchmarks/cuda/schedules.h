@@ -40,23 +40,6 @@ Result<> schedule_gemm_f16(Schedule& s, const TensorGemmTiles& tiles);
 Func tensor_gemm_program(int64_t m, int64_t n, int64_t k, const std::string& type, const std::string& result,
                          bool transposed = false);
 
-/// Of sm_90a. A block makes block_m x block_n elements: `groups` warp groups, one above the other. One further warp
-/// group has bulk copies made.
-struct WarpGroupGemmTiles {
-  int64_t block_m = 128, block_n = 256, block_k = 64;
-  int64_t groups = 2;
-  int64_t stages = 4;          // steps of k that are in shared memory at once
-  int64_t rows_of_tiles = 16;  // that are taken together, column by column; at most: a divisor of how many there are
-  int64_t cluster = 1;         // blocks, one above the other, that share what they copy of B
-  bool staged = true;          // results go through shared memory, and from there by bulk copies
-  int64_t persistent = 132;    // blocks that go through all tiles; 0: one block a tile
-};
-/// Tiles for a product of these extents on a device of sm_90a with so many multiprocessors, what is predicted to be the
-/// fastest first: from steps of k, which take as long as their products or their copies, and turns of all blocks.
-std::vector<WarpGroupGemmTiles> warp_group_tiles(int64_t m, int64_t n, int64_t k, int64_t multiprocessors = 132);
-/// With wgmma. Extents that are no multiples of the tiles are padded with zeros.
-Result<> schedule_gemm_warp_groups(Schedule& s, const WarpGroupGemmTiles& tiles);
-
 /// B[i, j] = 0.25 * (A[i, j] + A[i, j + 2] + A[i + 2, j + 1] + …): five points of a plane of rows x columns.
 Func stencil_program(int64_t rows, int64_t columns);
 /// Each thread `rows` rows of one column, a block 256 columns.

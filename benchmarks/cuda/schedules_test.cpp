@@ -60,53 +60,6 @@ TEST(CudaSchedules, GemmF16) {
   }
 }
 
-TEST(CudaSchedules, GemmWarpGroups) {
-  for (const bool staged : {false, true})
-    for (const char* result : {"f32", "bf16"}) {
-      const bool transposed = staged;
-      TestSchedule s(tensor_gemm_program(256, 128, 192, "bf16", result, transposed), 0);
-      s.set_target(std::make_shared<Target>(*parse_target("cuda -arch sm_90a")));
-      ASSERT_OK(schedule_gemm_warp_groups(
-          s,
-          {.block_m = 128, .block_n = 64, .block_k = 64, .groups = 2, .stages = 3, .staged = staged, .persistent = 3}));
-      EXPECT_SAME_RESULT(s);
-      EXPECT_OK(verify(s.func(), *s.target()));
-      const auto program = lower_for_device(s.func(), *s.target());
-      ASSERT_OK(program);
-      EXPECT_GOLDEN(*program);
-      const auto source = emit_cuda(*program);
-      ASSERT_OK(source);
-      if (has_nvrtc()) {
-        EXPECT_OK(compile_cuda(*source, "sm_90a"));
-      }
-      EXPECT_SAME_ON_CUDA(s);
-    }
-}
-
-TEST(CudaSchedules, GemmWarpGroupsOfOddShapes) {
-  for (const auto& [m, n, k] : {std::array{100, 64, 64}, {128, 72, 64}, {128, 64, 40}, {200, 136, 104}})
-    for (const char* result : {"f32", "bf16"}) {
-      TestSchedule s(tensor_gemm_program(m, n, k, "bf16", result), 0);
-      s.set_target(std::make_shared<Target>(*parse_target("cuda -arch sm_90a")));
-      ASSERT_OK(schedule_gemm_warp_groups(
-          s, {.block_m = 128, .block_n = 64, .block_k = 64, .groups = 2, .stages = 2, .persistent = 0}));
-      EXPECT_SAME_RESULT(s);
-      EXPECT_OK(verify(s.func(), *s.target()));
-      const auto program = lower_for_device(s.func(), *s.target());
-      ASSERT_OK(program);
-      EXPECT_EQ(program->kernels.size(), 1u) << testing::golden_text(*program);
-      if (m == 200) {
-        EXPECT_GOLDEN(*program);
-      }
-      const auto source = emit_cuda(*program);
-      ASSERT_OK(source);
-      if (has_nvrtc()) {
-        EXPECT_OK(compile_cuda(*source, "sm_90a"));
-      }
-      EXPECT_SAME_ON_CUDA(s);
-    }
-}
-
 TEST(CudaSchedules, PersistentBlocksComputeTheSame) {
   auto s = cuda_schedule(gemm_program(64, 128, 48, false));
   ASSERT_OK(schedule_gemm_f32(s, {.block_m = 32, .block_n = 32, .block_k = 8}));
@@ -115,12 +68,6 @@ TEST(CudaSchedules, PersistentBlocksComputeTheSame) {
   ASSERT_OK(annotate(s, {(*loops)[1], kPersistentKey, int64_t{3}}));
   EXPECT_SAME_ON_DEVICES(s);
   check_compiles(s);
-}
-
-TEST(CudaSchedules, TilesFitTheShape) {
-  EXPECT_EQ(warp_group_tiles(4096, 4096, 4096)[0].block_n, 256);
-  EXPECT_EQ(warp_group_tiles(64, 4096, 4096)[0].block_m, 64);   // as many blocks as there may be read B
-  EXPECT_EQ(warp_group_tiles(3000, 1000, 5000)[0].cluster, 2);  // rows that do not begin at lines are copied once
 }
 
 TEST(CudaSchedules, OneBarrierAStep) {

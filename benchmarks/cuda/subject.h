@@ -14,7 +14,7 @@ namespace fettle::bench {
 struct Variant {
   std::string name;
   std::function<Result<>(Schedule&)> schedule;
-  std::vector<std::string> options;  // NVRTC's, further
+  std::vector<std::string> options = {};  // NVRTC's, further
 };
 
 struct Subject {

@@ -24,6 +24,8 @@ class CudaDevice {
   int driver_version = 0;  // 13000: of CUDA 13.0
   int multiprocessors = 0;
   int64_t threads_per_block = 0, shared_bytes_per_block = 0;
+  /// What machine code for this device alone is compiled for: what is Hopper's own has code for Hopper only.
+  std::string machine_arch() const { return arch == "sm_90" ? "sm_90a" : arch; }
 
   /// Plain memory, at least of one byte, 256-byte aligned.
   Result<CudaAddress> allocate(int64_t bytes) const;

@@ -69,12 +69,28 @@ struct CudaModule::Built {
   };
   std::map<std::string, Encoded> encoded;  // by kernel
   std::mutex mutex;
+  // What host programs allocated in launches that nobody waited for: in order, and how many bytes.
+  std::vector<std::pair<CudaAddress, int64_t>> kept;
 
   Built() = default;
   Built(const Built&) = delete;
   Built& operator=(const Built&) = delete;
   ~Built() {
+    for (const auto& [at, bytes] : kept) device->free(at);
     if (module) api()->unload_module(module);
+  }
+
+  // The n-th allocation of a launch.
+  Result<CudaAddress> kept_memory(size_t n, int64_t bytes) {
+    if (n < kept.size() && kept[n].second >= bytes) return kept[n].first;
+    FETTLE_TRY(const CudaAddress at, device->allocate(bytes));
+    if (n < kept.size()) {
+      device->free(kept[n].first);
+      kept[n] = {at, bytes};
+    } else {
+      kept.emplace_back(at, bytes);
+    }
+    return at;
   }
 
   Result<Function> kernel(const Launch& launch) {
@@ -151,9 +167,12 @@ class Memory {
 
 Result<CudaModule> CudaModule::build(const std::string& source, const std::vector<std::string>& options) {
   FETTLE_TRY(const CudaDevice* device, CudaDevice::open());
-  // What is Hopper's own has code for Hopper alone.
-  const std::string arch = device->arch == "sm_90" ? "sm_90a" : device->arch;
-  FETTLE_TRY(const std::string code, compile_cuda(source, arch, options));
+  FETTLE_TRY(const std::string code, compile_cuda(source, device->machine_arch(), options));
+  return load(code);
+}
+
+Result<CudaModule> CudaModule::load(const std::string& code) {
+  FETTLE_TRY(const CudaDevice* device, CudaDevice::open());
   CudaModule made;
   made.built_ = std::make_shared<Built>();
   made.built_->device = device;
@@ -185,15 +204,17 @@ Result<> CudaModule::launch(const DeviceProgram& program, std::span<const CudaAd
   const std::lock_guard lock(built_->mutex);
   FETTLE_TRY(const CudaDevice* device, CudaDevice::open());
   FETTLE_TRY_VOID(check_limits(program, limits_of(*device)));
-  Memory memory(*device);
+  std::vector<CudaAddress> memory(buffers.begin(), buffers.end());
   std::vector<DeviceBuffer> params;
-  for (const CudaAddress at : buffers) {
-    params.push_back(static_cast<DeviceBuffer>(memory.all.size()));
-    memory.all.push_back(at);
-  }
+  for (size_t p = 0; p < buffers.size(); ++p) params.push_back(static_cast<DeviceBuffer>(p));
   DeviceCallbacks callbacks;
-  callbacks.allocate = [&](int64_t bytes, const void* content) { return memory.add(bytes, content); };
-  callbacks.launch = [&](const Launch& launch) { return built_->launch(launch, memory.all); };
+  callbacks.allocate = [&](int64_t bytes, const void* content) -> Result<DeviceBuffer> {
+    FETTLE_TRY(const CudaAddress at, built_->kept_memory(memory.size() - buffers.size(), bytes));
+    if (content) FETTLE_TRY_VOID(device->write(at, content, bytes));
+    memory.push_back(at);
+    return static_cast<DeviceBuffer>(memory.size()) - 1;
+  };
+  callbacks.launch = [&](const Launch& launch) { return built_->launch(launch, memory); };
   return run_host(program, params, ints, callbacks);
 }
 

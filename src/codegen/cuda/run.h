@@ -23,6 +23,8 @@ class CudaModule {
   /// is no NVRTC · E710 there is no device, or it failed
   static Result<CudaModule> build(const std::string& source,
                                   const std::vector<std::string>& options = {"--fmad=false"});
+  /// What compile_cuda made for this device's machine_arch. E710
+  static Result<CudaModule> load(const std::string& code);
 
   /// Copies the arguments (in the order of program.host->params, then its integers) to the device, launches the
   /// kernels, and copies the outputs back. E104 wrong arguments · E230 a block has more threads, or more shared memory,
@@ -31,7 +33,7 @@ class CudaModule {
                const CudaOptions& options = {}) const;
 
   /// Launches the kernels on memory that is on the device already, one address for each buffer, and does not wait for
-  /// them. What the host program allocates is freed, which does wait. E104 · E230 · E710
+  /// them. What the host program allocates is kept for the module's later launches. E104 · E230 · E710
   Result<> launch(const DeviceProgram& program, std::span<const CudaAddress> buffers,
                   std::span<const int64_t> ints = {}) const;
 

@@ -23,8 +23,9 @@ constexpr int64_t kSwizzledRows = 8;   // after which the order of 16-byte piece
 
 class Reader {
  public:
-  Reader(const ForNode& nest, const std::vector<Param>& params, const Var& block, int64_t cluster)
-      : nest_(nest), params_(params), block_(block), cluster_(cluster) {}
+  Reader(const ForNode& nest, const std::vector<Param>& params, const Var& block, int64_t cluster,
+         const Analyzer& known)
+      : nest_(nest), params_(params), block_(block), cluster_(cluster), analyzer_(known) {}
 
   Result<BulkCopy> read() {
     FETTLE_TRY_VOID(take_apart());
@@ -194,11 +195,20 @@ class Reader {
     for (const Expr& conjunct : conjuncts(guard_)) {
       const Expr simple = analyzer_.simplify(conjunct);
       if (is_true(simple)) continue;
-      if (std::ranges::none_of(within, [&](const Expr& e) { return structural_equal(e, simple); }))
+      if (std::ranges::none_of(within, [&](const Expr& e) { return structural_equal(e, simple); }) &&
+          !leaves_out_what_lies_outside(simple))
         return refuse(
             fmt::format("a guard says something else than what lies in buffer {}: {}", far_->name, to_text(conjunct)));
     }
     return {};
+  }
+
+  // Where the condition does not hold, no element lies in the buffer.
+  bool leaves_out_what_lies_outside(const Expr& condition) {
+    const auto scope = analyzer_.assume(analyzer_.simplify(logical_not(condition)));
+    for (size_t d = 0; d < indices_.size(); ++d)
+      if (analyzer_.can_prove(le(far_->shape[d], indices_[d]))) return true;
+    return false;
   }
 
   // What all blocks of the cluster copy: its place does not depend on which of them it is.
@@ -234,9 +244,9 @@ class Reader {
 
 bool has_bulk_copies(const Target& target) { return target.kind == "cuda" && target.cpu == "sm_90a"; }
 
-Result<BulkCopy> bulk_copy_of(const ForNode& nest, const std::vector<Param>& params, const Var& block,
-                              int64_t cluster) {
-  return Reader(nest, params, block, cluster).read();
+Result<BulkCopy> bulk_copy_of(const ForNode& nest, const std::vector<Param>& params, const Var& block, int64_t cluster,
+                              const Analyzer& known) {
+  return Reader(nest, params, block, cluster, known).read();
 }
 
 }  // namespace fettle

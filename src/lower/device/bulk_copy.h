@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "arith/analyzer.h"
 #include "base/result.h"
 #include "ir/func.h"
 #include "lower/device/device.h"
@@ -28,7 +29,9 @@ struct BulkCopy {
 bool has_bulk_copies(const Target& target);
 
 /// `nest`: the copy's loops; `params`: the kernel's. `block` and `cluster`: the number of the block (null: there is
-/// one), and how many neighbours make a cluster. E301 where the copy engine cannot do it, saying why
-Result<BulkCopy> bulk_copy_of(const ForNode& nest, const std::vector<Param>& params, const Var& block, int64_t cluster);
+/// one), and how many neighbours make a cluster. `known`: of the variables around. E301 where the copy engine cannot do
+/// it, saying why
+Result<BulkCopy> bulk_copy_of(const ForNode& nest, const std::vector<Param>& params, const Var& block, int64_t cluster,
+                              const Analyzer& known = {});
 
 }  // namespace fettle

@@ -23,7 +23,7 @@ class Storer : public RangeMutator {
   Stmt rewrite(const Stmt& s) override {
     const auto* loop = s.as<ForNode>();
     if (!loop || !loop->annotations.find(kBulkCopyKey) || problem) return RangeMutator::rewrite(s);
-    Result<BulkCopy> copy = bulk_copy_of(*loop, params_, nullptr, 1);
+    Result<BulkCopy> copy = bulk_copy_of(*loop, params_, nullptr, 1, analyzer_);
     if (!copy || !copy->stores) {
       problem =
           copy ? Diagnostic(ErrorCode::E301,

@@ -1,7 +1,6 @@
 #include "tune/parts/gpu_tensor_product.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 
@@ -10,53 +9,14 @@
 #include "schedule/primitives.h"
 #include "tune/parts/gpu_grid.h"
 #include "tune/parts/gpu_product_steps.h"
+#include "tune/parts/gpu_warp_tiles.h"
 #include "tune/parts/tile_steps.h"
 
 namespace fettle {
 namespace {
 
-// What a block of warps makes of the result, what a warp does, and the terms of one step.
-struct Tiles {
-  int64_t rows, columns, terms, warp_rows, warp_columns;
-  int64_t warps() const { return rows / warp_rows * (columns / warp_columns); }
-};
-constexpr Tiles kTiles[] = {{128, 128, 32, 64, 32}, {128, 64, 32, 32, 32}, {64, 128, 32, 32, 32}, {64, 64, 64, 32, 32},
-                            {64, 64, 32, 32, 32},   {32, 64, 64, 16, 32},  {64, 32, 64, 32, 16},  {32, 32, 64, 16, 16},
-                            {16, 64, 64, 16, 16},   {16, 32, 64, 16, 8}};
-constexpr int64_t kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16};
 constexpr int64_t kMmaRows = 16, kMmaColumns = 8, kMmaTerms = 16;
 constexpr int64_t kLanes = 8;  // elements of an access of 16 bytes
-constexpr int64_t kMostStages = 4;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// Of one choice: cycles of a multiprocessor. In a cycle: products (mma.sync on sm_80 and sm_90), bytes that reach one
-// multiprocessor from the cache that all share, and bytes of memory; what a step, a block's begin and end, and a launch
-// take whatever they do.
-struct Machine {
-  double units = 1, products = 1024, near_bytes = 48, far_bytes = 1200;
-  double step = 60, block = 1400, launch = 2600;
-};
-
-double cycles(const Tiles& t, int64_t split, int64_t batch, int64_t rows, int64_t columns, int64_t terms,
-              const Machine& machine) {
-  const int64_t steps = ceil_div(terms, t.terms * split);
-  const auto blocks = static_cast<double>(batch * split * ceil_div(rows, t.rows) * ceil_div(columns, t.columns));
-  // As many blocks are at work on a multiprocessor as keep it busy; one block alone waits for memory at each step.
-  const double own = static_cast<double>(t.rows * t.columns * t.terms) / machine.products + machine.step;
-  const double bytes = static_cast<double>((t.rows + t.columns) * t.terms * 2) / machine.near_bytes;
-  constexpr double kLatency = 700;
-  const double alone = std::max({own, bytes, kLatency / static_cast<double>(kMostStages - 1)});
-  const double together = std::max(own, bytes);
-  const double turns = std::ceil(blocks / machine.units);
-  const double all_steps = static_cast<double>(steps) * (alone + (turns - 1) * together);
-  double time = machine.block * std::ceil(turns / 2) + all_steps;
-  const double read = static_cast<double>(batch * (rows + columns) * terms) * 2,
-               made = static_cast<double>(batch * rows * columns);
-  time = std::max(time, (read + made * 2) / machine.far_bytes);
-  if (split > 1) time += machine.launch + made * 8 * static_cast<double>(split) / (machine.near_bytes * machine.units);
-  return time;
-}
 
 class WarpTiledProduct {
  public:
@@ -89,28 +49,16 @@ class WarpTiledProduct {
   }
 
   Result<> pick() {
-    Machine machine;
-    if (target_.gpu) machine.units = target_.gpu->multiprocessors;
-    const int64_t batch = p_.batch(), rows = p_.rows(), columns = p_.columns(), terms = p_.terms();
-    struct Choice {
-      int64_t number;
-      double cycles;
-    };
-    std::vector<Choice> choices;
-    for (size_t t = 0; t < std::size(kTiles); ++t)
-      for (size_t n = 0; n < std::size(kSplits); ++n) {
-        if (n > 0 && ceil_div(terms, kTiles[t].terms) < 2 * kSplits[n]) continue;
-        choices.push_back({static_cast<int64_t>(t * std::size(kSplits) + n),
-                           cycles(kTiles[t], kSplits[n], batch, rows, columns, terms, machine)});
-      }
-    std::ranges::stable_sort(choices, {}, &Choice::cycles);
-    constexpr size_t kOffered = 8;
-    std::vector<int64_t> offered;
-    for (const Choice& choice : choices)
-      if (offered.size() < kOffered) offered.push_back(choice.number);
-    FETTLE_TRY(const int64_t chosen, decider_.pick(s_, {"tile", offered}));
-    tiles_ = kTiles[static_cast<size_t>(chosen) / std::size(kSplits)];
-    split_ = kSplits[static_cast<size_t>(chosen) % std::size(kSplits)];
+    const bool along_terms = p_.factors[GpuProduct::kRight].along_terms;
+    const std::vector<int64_t> all = fastest_warp_tilings({.batch = p_.batch(),
+                                                           .rows = p_.rows(),
+                                                           .columns = p_.columns(),
+                                                           .terms = p_.terms(),
+                                                           .right_along_terms = along_terms},
+                                                          target_);
+    FETTLE_TRY(const int64_t chosen, decider_.pick(s_, {"tile", all}));
+    tiles_ = warp_tiling(chosen);
+    split_ = tiles_.parts;
     return {};
   }
 
@@ -256,7 +204,7 @@ class WarpTiledProduct {
   Result<> pipeline() {
     FETTLE_TRY(const Stmt loop, s_.loop(steps_));
     const int64_t* steps = as_int(loop.as<ForNode>()->extent);
-    const int64_t stages = steps ? std::min(kMostStages, *steps) : 1;
+    const int64_t stages = steps ? std::min(WarpTiling::kMostStages, *steps) : 1;
     if (stages < 2) return {};
     if (stages == 2) {
       for (const BlockRef copy : copies_) FETTLE_TRY_VOID(double_buffer(s_, {.block = copy, .write_index = 0}));
@@ -291,7 +239,7 @@ class WarpTiledProduct {
   const Target& target_;
   GpuProduct p_;
   std::string type_;
-  Tiles tiles_{};
+  WarpTiling tiles_{};
   int64_t split_ = 1;
   BlockRef copies_[2];
   LoopRef steps_{}, some_terms_{}, tile_{};

@@ -57,11 +57,12 @@ constexpr const Rule* kRules[] = {
 };
 
 constexpr const Rule* kGpuRules[] = {
-    &gpu_tensor_product_def,  // a product of 16 bits on tensor cores
-    &gpu_product_def,    // a product of matrices; those of warp groups come before it
-    &gpu_rows_def,       // rows that are reduced, with what works on the same ones
-    &gpu_transpose_def,  // what reads along another dimension than it writes
-    &gpu_nest_def,       // anything
+    &gpu_warp_group_product_def,  // a product of matrices that warp groups do fastest
+    &gpu_tensor_product_def,      // a product of 16 bits by single warps
+    &gpu_product_def,             // a product of matrices
+    &gpu_rows_def,                // rows that are reduced, with what works on the same ones
+    &gpu_transpose_def,           // what reads along another dimension than it writes
+    &gpu_nest_def,                // anything
 };
 static_assert(std::size(kRules) + std::size(kGpuRules) == tune_rules::kDefined,
               "each rule in rules/ has its place in one of these lists");

@@ -9,6 +9,7 @@
 #include "tune/parts/gpu_rows.h"
 #include "tune/parts/gpu_tensor_product.h"
 #include "tune/parts/gpu_transpose.h"
+#include "tune/parts/gpu_warp_group_product.h"
 #include "tune/parts/inline.h"
 #include "tune/space/rule.h"
 
@@ -94,6 +95,20 @@ Result<> rows_to_blocks(RuleContext& ctx, BlockRef block) {
 extern constinit const Rule gpu_rows_def = {
     "gpu_rows", [](const RuleContext& ctx, const BlockNode& block) { return rows_around(ctx, block).has_value(); },
     rows_to_blocks};
+
+// A product of matrices that warp groups multiply faster than single warps would, with what is done to its elements.
+extern constinit const Rule gpu_warp_group_product_def = {
+    "gpu_warp_group_product",
+    [](const RuleContext& ctx, const BlockNode& block) {
+      const auto shape = warp_group_product(ctx.schedule.func(), block, *ctx.target);
+      if (!shape) return false;
+      const WarpGroupTiling& best = warp_group_tilings()[fastest_tilings(*shape, *ctx.target).front()];
+      return predicted_seconds(best, *shape, *ctx.target) <= predicted_seconds_of_warps(*shape, *ctx.target);
+    },
+    [](RuleContext& ctx, BlockRef block) {
+      return by_part(ctx, block, "gpu_warp_group_product",
+                     [&] { return gpu_warp_group_product(ctx.schedule, *ctx.target, *ctx.decider, block); });
+    }};
 
 // A product of matrices of 16 bits on tensor cores, with what is done to its elements.
 extern constinit const Rule gpu_tensor_product_def = {
