@@ -37,13 +37,13 @@ if name.endswith("_f16"):
     proto = importlib.import_module("models.half").to_half(proto)
 open(name + ".onnx", "wb").write(proto.SerializeToString(deterministic=True))
 PY
-  fettle fettle compile "$1.onnx" -o "$1.cpu.so" --untuned >"$results/$1.cpu.txt" 2>&1 &
+  case $1 in bert*) shape="--shape input_ids=1,128" ;; *) shape= ;; esac
+  fettle fettle compile "$1.onnx" -o "$1.cpu.so" --untuned $shape >"$results/$1.cpu.txt" 2>&1 &
   begin=$(date +%s)
-  fettle fettle compile "$1.onnx" -o "$1.so" --untuned --target "cuda -arch sm_90a" >"$results/$1.cuda.txt" 2>&1
+  fettle fettle compile "$1.onnx" -o "$1.so" --untuned $shape --target "cuda -arch sm_90a" >"$results/$1.cuda.txt" 2>&1
   echo "$1: compiled in $(($(date +%s) - begin)) s: $(tail -n 1 "$results/$1.cuda.txt")"
   wait
-  case $1 in bert*) sizes="--size sequence=128" ;; *) sizes= ;; esac
-  timeout 60 python3 gpu_models.py "$1.cpu.so" $sizes --save "$1.npz" --seconds 0.1 >"$results/$1.reference.txt" 2>&1
+  timeout 60 python3 gpu_models.py "$1.cpu.so" --save "$1.npz" --seconds 0.1 >"$results/$1.reference.txt" 2>&1
   touch "$1.made"
 }
 
