@@ -80,6 +80,17 @@ struct Nest {
   Func& func() { return kernel.func; }
 };
 
+/// What a block without loops does in several statements is one nest.
+///   block B(): …   →   for once in 1: block B(): …
+Stmt enclose_blocks(const Stmt& body) {
+  if (const auto* all = body.as<SeqNode>()) {
+    std::vector<Stmt> stmts;
+    for (const Stmt& child : all->stmts) stmts.push_back(enclose_blocks(child));
+    return seq(std::move(stmts));
+  }
+  return body.as<BlockNode>() ? make_for(make_var("once"), 0, 1, body) : body;
+}
+
 class DeviceLowering {
  public:
   DeviceLowering(const Func& scheduled, const Target& target, const DeviceObserver& after)
@@ -484,6 +495,7 @@ std::span<const D::Pass> D::passes() {
       {"check_axes", [](D& d) { return d.check_axes(); }},
       {"mark_pipelines", [](D& d) { return d.becomes(mark_pipelines(d.host())); }},
       {"note_carried_buffers", [](D& d) { return d.becomes(note_carried_buffers(d.host())); }},
+      {"enclose_blocks", [](D& d) { return d.becomes(on_root(d.host(), enclose_blocks)); }},
       {"flatten_blocks", [](D& d) { return d.becomes(flatten_blocks(d.host())); }},
       {"serialize",
        [](D& d) { return d.becomes(on_root(d.host(), [&](const Stmt& s) { return serialize(s, d.target_); })); }},
