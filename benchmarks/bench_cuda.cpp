@@ -444,7 +444,7 @@ Result<> measure(const CudaDevice& device, const std::optional<Cublas>& cublas, 
   report.add(fmt::format("{} ({})", subject.name, name), work / median(own), unit);
   if (peer) {
     report.add(fmt::format("{}: {}", subject.name, product ? "cuBLAS" : "copy"), work / median(others), unit);
-    if (subject.result == kBF16) shares.push_back(median(ratios));
+    if (subject.name.starts_with("bf16 GEMM")) shares.push_back(median(ratios));
     report.add(fmt::format("{}: share of {}", subject.name, product ? "cuBLAS" : "a copy"), 100 * median(ratios), "%",
                at_least(100 * subject.bound));
     if (product) {
