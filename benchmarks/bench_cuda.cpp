@@ -203,6 +203,8 @@ struct Data {
   int64_t output_elements = 0;
 };
 
+constexpr size_t kPeriod = 1000003;  // of random numbers: a prime, so that no two rows are alike
+
 Result<Data> make_data(const CudaDevice& device, const Subject& subject) {
   Data data;
   for (size_t p = 0; p < subject.func->params.size(); ++p) {
@@ -219,7 +221,13 @@ Result<Data> make_data(const CudaDevice& device, const Subject& subject) {
     RandomStream stream{11, p};
     std::vector<double> values(static_cast<size_t>(count));
     std::vector<char> raw(static_cast<size_t>(bytes));
+    const size_t width = static_cast<size_t>(param.buffer->dtype.element_bytes());
     for (size_t i = 0; i < values.size(); ++i) {
+      if (i >= kPeriod) {  // what was drawn, again
+        values[i] = values[i - kPeriod];
+        std::memcpy(raw.data() + i * width, raw.data() + (i - kPeriod) * width, width);
+        continue;
+      }
       if (param.buffer->dtype == kI64) {  // indices of rows
         const auto index = static_cast<int64_t>(stream.below(static_cast<uint64_t>(count)));
         std::memcpy(raw.data() + i * 8, &index, 8);
@@ -251,26 +259,30 @@ Result<Data> make_data(const CudaDevice& device, const Subject& subject) {
 // The largest difference at some thousand places, and at the corners, relative to the result's root mean square.
 Result<double> error_of(const CudaDevice& device, const Subject& subject, const Data& data, CudaAddress output) {
   std::vector<float> got(static_cast<size_t>(data.output_elements));
-  if (subject.result == kBF16) {
+  if (subject.result == kBF16 || subject.result == kF16) {
     std::vector<uint16_t> bits(got.size());
     FETTLE_TRY_VOID(device.read(bits.data(), output, data.output_elements * 2));
-    for (size_t i = 0; i < got.size(); ++i) got[i] = std::bit_cast<float>(static_cast<uint32_t>(bits[i]) << 16);
+    for (size_t i = 0; i < got.size(); ++i)
+      got[i] = subject.result == kBF16 ? std::bit_cast<float>(static_cast<uint32_t>(bits[i]) << 16)
+                                       : static_cast<float>(std::bit_cast<_Float16>(bits[i]));
   } else {
     FETTLE_TRY_VOID(device.read(got.data(), output, data.output_elements * 4));
   }
   RandomStream stream{13, 0};
   double worst = 0, squares = 0;
-  constexpr int kPlaces = 2000;
+  // All of few elements, each of which may be a long sum.
+  const int64_t places = std::min<int64_t>(2000, data.output_elements);
+  const bool all = places == data.output_elements;
   for (const float value : got)
     if (!std::isfinite(value)) return std::numeric_limits<double>::infinity();  // not written
-  for (int i = 0; i < kPlaces; ++i) {
+  for (int64_t i = 0; i < places; ++i) {
     const auto any = static_cast<int64_t>(stream.below(static_cast<uint64_t>(data.output_elements)));
-    const int64_t at = i == 0 ? 0 : i == 1 ? data.output_elements - 1 : any;
+    const int64_t at = all ? i : i == 0 ? 0 : i == 1 ? data.output_elements - 1 : any;
     const double expected = subject.reference(at, data.inputs);
     worst = std::max(worst, std::fabs(expected - static_cast<double>(got[static_cast<size_t>(at)])));
     squares += expected * expected;
   }
-  return worst / std::sqrt(squares / kPlaces);
+  return worst / std::sqrt(squares / static_cast<double>(places));
 }
 
 // Seconds of one run, several in a row.

@@ -8,6 +8,7 @@
 
 #include "schedule/schedule.h"
 #include "target/target.h"
+#include "tune/parts/decider.h"
 #include "tune/parts/extent.h"
 
 namespace fettle {
@@ -24,7 +25,7 @@ std::optional<RowThreads> row_threads(const Extent& elements);
 
 /// Reductions along memory become parts, one for each thread and lane, then one for each thread, and so on (reformulate
 /// "split_reduction"). Where there are few results of many terms, the first parts are those of all threads of the
-/// machine: a launch of its own. Before all other steps. Results are reassociated.
-Result<> split_rows_among_threads(Schedule& s, const Target& target);
+/// machine: a launch of its own. Before all other steps. Results are reassociated. Of columns, `decider` says in how many.
+Result<> split_rows_among_threads(Schedule& s, const Target& target, Decider& decider);
 
 }  // namespace fettle

@@ -116,7 +116,8 @@ extern constinit const Rule gpu_transpose_def = {
       return structure && transposing(*structure).has_value();
     },
     [](RuleContext& ctx, BlockRef block) {
-      return by_part(ctx, block, "gpu_transpose", [&] { return gpu_transpose(ctx.schedule, *ctx.target, block); });
+      return by_part(ctx, block, "gpu_transpose",
+                     [&] { return gpu_transpose(ctx.schedule, *ctx.target, *ctx.decider, block); });
     }};
 
 // Everything that no other rule takes.
