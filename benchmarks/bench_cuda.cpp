@@ -199,7 +199,8 @@ int64_t count_of(const Param& param) {
 struct Data {
   std::vector<std::vector<double>> inputs;
   std::vector<CudaAddress> memory;  // of the func's params
-  CudaAddress output = 0, peer_output = 0;
+  CudaAddress output = 0, peer_output = 0, largest_input = 0;
+  int64_t largest_bytes = 0;  // of an input
   int64_t output_elements = 0;
 };
 
@@ -218,6 +219,7 @@ Result<Data> make_data(const CudaDevice& device, const Subject& subject) {
       FETTLE_TRY_VOID(device.fill(at, 0xff, bytes));
       continue;
     }
+    if (bytes > data.largest_bytes) data.largest_bytes = bytes, data.largest_input = at;
     RandomStream stream{11, p};
     std::vector<double> values(static_cast<size_t>(count));
     std::vector<char> raw(static_cast<size_t>(bytes));
@@ -341,7 +343,12 @@ Result<> measure(const CudaDevice& device, const std::optional<Cublas>& cublas, 
   const int64_t copied = static_cast<int64_t>(subject.bytes) / 2;
   std::function<Result<>()> peer;
   if (subject.flops == 0)
-    peer = [&] { return device.copy(data.peer_output, data.memory[data.output == data.memory[0] ? 1 : 0], copied); };
+    peer = [&]() -> Result<> {  // in pieces, where it takes several inputs to make so much
+      for (int64_t at = 0; at < copied; at += data.largest_bytes)
+        FETTLE_TRY_VOID(device.copy(data.peer_output + static_cast<CudaAddress>(at), data.largest_input,
+                                    std::min(copied - at, data.largest_bytes)));
+      return {};
+    };
   else if (cublas)
     peer = [&] {
       const bool last = data.output == data.memory.back();

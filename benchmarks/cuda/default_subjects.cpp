@@ -214,20 +214,23 @@ std::vector<Subject> default_moves() {
                         for (const double x : in[0]) sum += x;
                         return sum;
                       }));
-  all.push_back(moves(
-      fmt::format("gather {} rows of {}", kRows, kColumns),
-      fmt::format("T: f32[{0}, {1}]\nI: i64[{0}]\nfor i in {0}: for j in {1}: Y[i, j] = T[I[i], j]", kRows, kColumns),
-      2 * kArray, [](int64_t i, const Inputs& in) {
-        return at(in[0], static_cast<int64_t>(at(in[1], i / kColumns)) * kColumns + i % kColumns);
-      }));
-  for (const bool softmax : {true, false})
-    all.push_back(moves(fmt::format("f16 {} {} x {}", softmax ? "softmax" : "layer norm", kRows, kWide),
-                        half_rows(kRows, kWide, softmax), 4.0 * kRows * kWide,
-                        [softmax](int64_t i, const Inputs& in) { return row_reference(in[0], i, kWide, softmax); }));
   all.push_back(
-      moves(fmt::format("f16 transpose {0} x {0}", 2 * n),
-            fmt::format("X: f16[{0}, {0}]\nY: f16[{0}, {0}]\nfor i in {0}: for j in {0}: Y[i, j] = X[j, i]", 2 * n),
-            4 * kArray, [](int64_t i, const Inputs& in) { return at(in[0], i % (2 * n) * (2 * n) + i / (2 * n)); }));
+      moves(fmt::format("gather {} rows of {}", kRows, kColumns),
+            fmt::format(
+                "T: f32[{0}, {1}]\nI: i64[{0}]\nfor i in {0}: for j in {1}: Y[i, j] = T[max(0, min(I[i], {0} - 1)), j]",
+                kRows, kColumns),
+            2 * kArray, [](int64_t i, const Inputs& in) {
+              return at(in[0], static_cast<int64_t>(at(in[1], i / kColumns)) * kColumns + i % kColumns);
+            }));
+  constexpr int64_t kHalfRows = 2 * n * n / kWide, kHalves = 2 * n;
+  for (const bool softmax : {true, false})
+    all.push_back(moves(fmt::format("f16 {} {} x {}", softmax ? "softmax" : "layer norm", kHalfRows, kWide),
+                        half_rows(kHalfRows, kWide, softmax), 2 * kArray,
+                        [softmax](int64_t i, const Inputs& in) { return row_reference(in[0], i, kWide, softmax); }));
+  all.push_back(moves(
+      fmt::format("f16 transpose {} x {}", n, kHalves),
+      fmt::format("X: f16[{1}, {0}]\nY: f16[{0}, {1}]\nfor i in {0}: for j in {1}: Y[i, j] = X[j, i]", n, kHalves),
+      2 * kArray, [](int64_t i, const Inputs& in) { return at(in[0], i % kHalves * n + i / kHalves); }));
   all.push_back(moves(fmt::format("concatenation {} x {}", kRows, kColumns),
                       fmt::format("A: f32[{0}, {2}]\nB: f32[{0}, {2}]\nfor i in {0}: for j in {1}: "
                                   "Y[i, j] = select(j < {2}, A[i, j], B[i, j - {2}])",

@@ -6,6 +6,7 @@
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
 #include "tune/parts/gpu_width.h"
+#include "tune/parts/loops.h"
 #include "tune/parts/structure.h"
 
 namespace fettle {
@@ -18,6 +19,8 @@ constexpr int64_t kWarp = 32;
 constexpr int64_t kUsualThreads = 256, kMostThreads = 1024;
 constexpr int64_t kGroups = 16;              // of threads, whose parts are reduced first
 constexpr int64_t kThreadsOfUnit = 1024;     // of a multiprocessor, where all threads reduce one thing
+constexpr int64_t kBlocksOfUnit = 16;        // of a multiprocessor, where blocks share one thing
+constexpr int64_t kFewestOfChunk = 4096;     // elements of such a block
 constexpr int64_t kThreadsOfColumns = 2048;  // of a multiprocessor, where each adds up terms of one result
 constexpr int64_t kFewestTerms = 16;         // of a part of a column
 
@@ -67,6 +70,18 @@ Result<> split_columns(Schedule& s, const Target& target, Decider& decider, cons
       .map([](const std::vector<BlockRef>&) {});
 }
 
+// Where few results are sums of very many terms: blocks of threads that share one, each having neighbours. Powers of
+// two, such that accesses of several elements go on.
+int64_t chunks_of(const Target& target, int64_t results, const Extent& terms) {
+  if (!terms.constant || terms.value <= kMostElementsOfBlock) return 1;
+  const int64_t wanted = threads_of(target, kBlocksOfUnit) / std::max<int64_t>(results, 1);
+  int64_t chunks = 1;
+  while (2 * chunks <= wanted && terms.value % (2 * chunks * kLanesOfRows) == 0 &&
+         terms.value / (2 * chunks) >= kFewestOfChunk)
+    chunks *= 2;
+  return chunks;
+}
+
 Result<> split_row(Schedule& s, const Target& target, Decider& decider, const std::string& name) {
   const auto structure = block_structure(s.func(), *find_block(s.func()->body, name), Extents::kOpen);
   if (!structure || is_matrix_product(*structure)) return {};
@@ -77,13 +92,23 @@ Result<> split_row(Schedule& s, const Target& target, Decider& decider, const st
   const int64_t all = threads_of(target, kThreadsOfUnit);
   Schedule trial = s;
   FETTLE_TRY(BlockRef block, get_block(trial, {.name = name}));
+  BlockRef made_first = block;
   const auto in_parts = [&](std::vector<IntRef> numbers) -> Result<> {
     FETTLE_TRY(const std::vector<BlockRef> made,
                reformulate(trial, {.block = block, .kind = "split_reduction", .numbers = std::move(numbers)}));
+    made_first = made.front();
     block = made.back();
     return {};
   };
-  if (results * kUsualThreads < all && terms.value >= 4 * all / results && terms.value / (all / results) >= 4) {
+  if (const int64_t chunks = chunks_of(target, results, terms); chunks > 1) {
+    if (in_parts({chunks})) {
+      FETTLE_TRY(const BlockNode* first, block_node(trial, made_first));
+      s = std::move(trial);
+      const std::string part = first->name;
+      FETTLE_TRY_VOID(split_row(s, target, decider, part));
+      return split_row(s, target, decider, name);
+    }
+  } else if (results * kUsualThreads < all && terms.value >= 4 * all / results && terms.value / (all / results) >= 4) {
     const int64_t parts = all / std::max<int64_t>(results, 1);
     if (in_parts({parts, 1})) terms = {.expr = {}, .value = parts, .constant = true};
   }

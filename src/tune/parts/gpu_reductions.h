@@ -16,6 +16,9 @@ namespace fettle {
 /// Neighbours of 4 bytes that are one access.
 inline constexpr int64_t kLanesOfRows = 4;
 
+/// Longer rows are not one block's, where there are few.
+inline constexpr int64_t kMostElementsOfBlock = 1 << 18;
+
 /// How a row of so many elements is dealt out: thread t has the elements (r*threads + t)*lanes + v of each turn r.
 struct RowThreads {
   int64_t threads = 32, lanes = 1;

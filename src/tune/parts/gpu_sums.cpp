@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMostUnrolled = 64;    // terms of a thread whose loads are in flight together
 constexpr int64_t kTermsInFlight = 8;    // where a loop is longer
-constexpr int64_t kFewestThreads = 256;  // of a multiprocessor, where each has neighbours
+constexpr int64_t kFewestThreads = 128;  // of a multiprocessor, where each has neighbours
 
 // The block that reads what `node` writes, if it is one, does so element by element, and nobody else may see it.
 std::optional<std::string> epilogue_of(const Func& func, const BlockNode& node, int64_t results) {

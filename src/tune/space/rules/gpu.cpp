@@ -6,6 +6,7 @@
 #include "tune/parts/gpu_grid.h"
 #include "tune/parts/gpu_nest.h"
 #include "tune/parts/gpu_product.h"
+#include "tune/parts/gpu_reductions.h"
 #include "tune/parts/gpu_rows.h"
 #include "tune/parts/gpu_transpose.h"
 #include "tune/parts/inline.h"
@@ -13,9 +14,6 @@
 
 namespace fettle {
 namespace {
-
-/// Longer rows are not one block's, where there are few.
-constexpr int64_t kMostElementsOfBlock = 1 << 18;
 
 bool fits_blocks(const RuleContext& ctx, const RowGroup& group) {
   const Func& func = ctx.schedule.func();
