@@ -250,9 +250,11 @@ struct Data {
   std::vector<std::vector<double>> inputs;
   std::vector<std::pair<int64_t, double>> expected;  // place, value
   std::vector<CudaAddress> memory;                   // of the func's params
-  CudaAddress output = 0, peer_output = 0;
+  CudaAddress output = 0, peer_output = 0, largest_input = 0;
+  int64_t largest_bytes = 0;  // of an input
   int64_t output_elements = 0;
 };
+
 
 Result<Data> make_data(const CudaDevice& device, const Subject& subject) {
   Data data;
@@ -267,6 +269,7 @@ Result<Data> make_data(const CudaDevice& device, const Subject& subject) {
       FETTLE_TRY_VOID(device.fill(at, 0xff, bytes));
       continue;
     }
+    if (bytes > data.largest_bytes) data.largest_bytes = bytes, data.largest_input = at;
     std::vector<double> values(static_cast<size_t>(count));
     std::vector<char> raw(static_cast<size_t>(bytes));
     in_parallel(count, [&](int64_t chunk, int64_t begin, int64_t end) {
@@ -296,16 +299,18 @@ Result<Data> make_data(const CudaDevice& device, const Subject& subject) {
     FETTLE_TRY_VOID(device.write(at, raw.data(), bytes));
     data.inputs.push_back(std::move(values));
   }
-  constexpr int64_t kPlaces = 1000;
+  // All of few elements, each of which may be a long sum.
+  const int64_t places = std::min<int64_t>(1000, data.output_elements);
+  const bool all = places == data.output_elements;
   RandomStream stream{13, 0};
-  for (int64_t i = 0; i < kPlaces; ++i) {
+  for (int64_t i = 0; i < places; ++i) {
     const auto any = static_cast<int64_t>(stream.below(static_cast<uint64_t>(data.output_elements)));
-    data.expected.emplace_back(i == 0 ? 0 : i == 1 ? data.output_elements - 1 : any, 0.0);
+    data.expected.emplace_back(all ? i : i == 0 ? 0 : i == 1 ? data.output_elements - 1 : any, 0.0);
   }
   std::vector<std::jthread> threads;
   for (int64_t t = 0; t < available_threads(); ++t)
     threads.emplace_back([&, t] {
-      for (int64_t i = t; i < kPlaces; i += available_threads()) {
+      for (int64_t i = t; i < places; i += available_threads()) {
         auto& [at, value] = data.expected[static_cast<size_t>(i)];
         value = subject.reference(at, data.inputs);
       }
@@ -319,10 +324,12 @@ Result<Data> make_data(const CudaDevice& device, const Subject& subject) {
 // The largest difference at a thousand places, and at the corners, relative to the result's root mean square.
 Result<double> error_of(const CudaDevice& device, const Subject& subject, const Data& data, CudaAddress output) {
   std::vector<float> got(static_cast<size_t>(data.output_elements));
-  if (subject.result == kBF16) {
+  if (subject.result == kBF16 || subject.result == kF16) {
     std::vector<uint16_t> bits(got.size());
     FETTLE_TRY_VOID(device.read(bits.data(), output, data.output_elements * 2));
-    for (size_t i = 0; i < got.size(); ++i) got[i] = std::bit_cast<float>(static_cast<uint32_t>(bits[i]) << 16);
+    for (size_t i = 0; i < got.size(); ++i)
+      got[i] = subject.result == kBF16 ? std::bit_cast<float>(static_cast<uint32_t>(bits[i]) << 16)
+                                       : static_cast<float>(std::bit_cast<_Float16>(bits[i]));
   } else {
     FETTLE_TRY_VOID(device.read(got.data(), output, data.output_elements * 4));
   }
@@ -420,7 +427,12 @@ Result<> measure(const CudaDevice& device, const std::optional<Cublas>& cublas, 
   const int64_t copied = static_cast<int64_t>(subject.bytes) / 2;
   std::function<Result<>()> peer;
   if (subject.flops == 0)
-    peer = [&] { return device.copy(data.peer_output, data.memory[data.output == data.memory[0] ? 1 : 0], copied); };
+    peer = [&]() -> Result<> {  // in pieces, where it takes several inputs to make so much
+      for (int64_t at = 0; at < copied; at += data.largest_bytes)
+        FETTLE_TRY_VOID(device.copy(data.peer_output + static_cast<CudaAddress>(at), data.largest_input,
+                                    std::min(copied - at, data.largest_bytes)));
+      return {};
+    };
   else if (cublas)
     peer = [&] {
       const bool last = data.output == data.memory.back();

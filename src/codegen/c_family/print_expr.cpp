@@ -142,9 +142,10 @@ SourcePrinter::Text SourcePrinter::expr(const Expr& e) {
       std::string text;
       if (is_small(e.dtype())) {
         const double v = e.as<FloatImmNode>()->value;
-        text = use_helper("round_" + e.dtype().to_string() + "_f64", {float_literal(v, kF64)}).text;
-        // Small integers are values of every float type.
-        if (v == std::trunc(v) && std::fabs(v) <= 256) text = float_literal(v, kF32);
+        // Small integers, and what is infinite, are values of every float type.
+        const bool is_exact = (v == std::trunc(v) && std::fabs(v) <= 256) || std::isinf(v);
+        text = is_exact ? float_literal(v, kF32)
+                        : use_helper("round_" + e.dtype().to_string() + "_f64", {float_literal(v, kF64)}).text;
       } else {
         text = literal(e, dialect_);
       }

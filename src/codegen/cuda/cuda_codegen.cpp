@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "codegen/c_family/source_printer.h"
+#include "codegen/cuda/instructions.h"
 #include "codegen/cuda/tensor_engine.h"
 #include "ir/rewrite.h"
 #include "lower/device/passes.h"
@@ -21,6 +22,7 @@ Dialect cuda_dialect() {
             .uint_types = {"unsigned char", "unsigned short", "unsigned int", "unsigned long long"}};
   d.helper_qualifier = "static __device__ inline ";
   d.math_names = {{"round", "rint"}, {"abs", "fabs"}};
+  d.helpers = cuda_helpers();
   d.scopes["shared"] = {.declaration = "__shared__ __align__(16) ", .pointer = "", .initializer = "", .at_top = false};
   for (const char* scope : {"local", "register", "fragment"})
     d.scopes[scope] = {.declaration = "__align__(16) ", .pointer = "", .initializer = "", .at_top = false};
@@ -118,11 +120,6 @@ class CudaPrinter : public SourcePrinter {
     const std::string vector = words.size() == 1 ? "unsigned int" : fmt::format("uint{}", words.size());
     line(fmt::format("*({} *)&{} = {}({});", vector, element(store.buffer, {at}),
                      words.size() == 1 ? "" : "make_" + vector, fmt::join(words, ", ")));
-  }
-  // What is rounded when it is stored need not be before.
-  std::string unrounded(const Expr& e) {
-    const auto* rounding = e.as<CastNode>();
-    return expr(rounding && rounding->a.dtype() == kF32 ? rounding->a : e).text;
   }
 
   void print_evaluate(const EvaluateNode& node) override {

@@ -41,7 +41,7 @@ constexpr Stage kStages[] = {
 
 /// For targets with threads (Target::has_threads).
 constexpr Stage kGpuStages[] = {
-    {"gpu_rows", [](RuleContext& ctx) { return split_rows_among_threads(ctx.schedule, *ctx.target); }},
+    {"gpu_rows", [](RuleContext& ctx) { return split_rows_among_threads(ctx.schedule, *ctx.target, *ctx.decider); }},
     {"gpu_products", [](RuleContext& ctx) { return make_matrix_products(ctx.schedule); }},
     {"auto_inline", [](RuleContext& ctx) { return auto_inline(ctx.schedule, *ctx.target, *ctx.decider); }},
 };
@@ -329,6 +329,11 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
     if (!consider(which, limit_s)) break;
   }
   return best;
+}
+
+Result<Schedule> default_neighbour(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                                   const PreferringDecider::Instead& instead) {
+  return construct(workload, target, threads, std::numeric_limits<double>::infinity(), instead);
 }
 
 Result<Schedule> accepted_default(const Func& workload, std::shared_ptr<const Target> target, int threads,

@@ -6,6 +6,7 @@
 #include "tune/parts/gpu_grid.h"
 #include "tune/parts/gpu_nest.h"
 #include "tune/parts/gpu_product.h"
+#include "tune/parts/gpu_reductions.h"
 #include "tune/parts/gpu_rows.h"
 #include "tune/parts/gpu_tensor_product.h"
 #include "tune/parts/gpu_transpose.h"
@@ -15,9 +16,6 @@
 
 namespace fettle {
 namespace {
-
-/// Longer rows are not one block's, where there are few.
-constexpr int64_t kMostElementsOfBlock = 1 << 18;
 
 bool fits_blocks(const RuleContext& ctx, const RowGroup& group) {
   const Func& func = ctx.schedule.func();
@@ -150,7 +148,8 @@ extern constinit const Rule gpu_transpose_def = {
       return structure && transposing(*structure).has_value();
     },
     [](RuleContext& ctx, BlockRef block) {
-      return by_part(ctx, block, "gpu_transpose", [&] { return gpu_transpose(ctx.schedule, *ctx.target, block); });
+      return by_part(ctx, block, "gpu_transpose",
+                     [&] { return gpu_transpose(ctx.schedule, *ctx.target, *ctx.decider, block); });
     }};
 
 // Everything that no other rule takes.
