@@ -45,6 +45,8 @@ struct Dialect {
   std::map<std::string, std::string> statements;
   /// Values of name() without arguments. Not listed: refused.
   std::map<std::string, std::string> values;
+  /// Functions of other values, with {} for the arguments: {"lane_value", "__shfl_sync(0xffffffffu, {})"}.
+  std::map<std::string, std::string> functions;
   /// A line before a loop that is to be unrolled; empty: none.
   std::string unroll_hint;
 

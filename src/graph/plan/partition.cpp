@@ -134,7 +134,8 @@ class Partitioner {
     const Shape& shape = shares->anchor->output()->shape();
     const auto rank = static_cast<int64_t>(shape.size());
     const int64_t axis = shares->anchor->attrs.get_int("axis", -1);
-    if (rank < 2 || (axis != -1 && axis != rank - 1) || !(node.output()->dtype() == kF32)) return {};
+    if (rank < 2 || (axis != -1 && axis != rank - 1) || !node.output()->dtype().is_float())
+      return {};
     if (shape.back().typical() < kFewestKeys || shape[shape.size() - 2].typical() < kFewestQueries) return {};
     Group* scores = maker_for_one(groups, shares->anchor->input(0));
     if (!scores || scores->anchor->op->name != "MatMul" || !(scores->anchor->output()->shape() == shape)) return {};

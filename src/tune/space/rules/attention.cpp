@@ -26,7 +26,7 @@ std::optional<std::pair<Schedule, Finished>> in_one_pass(const RuleContext& ctx,
 Result<> choose_attention(RuleContext& ctx) {
   if (ctx.lanes(kF32) == 1) return {};
   const auto parts = attention_parts(ctx.schedule.func());
-  if (!parts) return {};
+  if (!parts || !parts->finish.empty()) return {};
   PreferringDecider preferring;
   ctx.schedule.set_address_prefix("attention/" + parts->product);
   if (!in_one_pass(ctx, *parts, preferring)) return {};
