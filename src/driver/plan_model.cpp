@@ -4,16 +4,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "codegen/build.h"
 #include "driver/kernel_costs.h"
+#include "driver/untuned.h"
 #include "graph/plan/host_program.h"
 #include "ir/compare.h"
 #include "ir/text.h"
+#include "lower/device/device.h"
 #include "schedule/reformulation.h"
 #include "schedule/schedule.h"
 #include "schedule/trace/trace.h"
+#include "tune/parts/attention.h"
 #include "tune/space/space.h"
 
 namespace fettle {
@@ -121,13 +125,39 @@ Result<> settle_schedules(PlannedModel& planned, const std::vector<bool>& settle
   return {};
 }
 
+namespace {
+
+// Of what may be fused, attention that is one kernel then. Of the time of GPUs' kernels nothing is predicted yet.
+Result<std::vector<int>> attention_kernels(const Graph& graph, const CompileOptions& options) {
+  const auto target = std::make_shared<const Target>(options.target);
+  FETTLE_TRY(const std::vector<Func> together, fused_programs(graph, options.layout));
+  std::map<std::string, bool> known;  // by the programs' hashes
+  std::vector<int> chosen;
+  for (size_t i = 0; i < together.size(); ++i) {
+    if (!together[i] || !attention_parts(together[i])) continue;
+    const auto [found, fresh] = known.emplace(canonical_hash(together[i]).hex(), false);
+    if (fresh) {
+      FETTLE_TRY(const Schedule made,
+                 untuned_schedule(together[i], target, options.threads, options.max_error_bound));
+      const auto kernels = lower_for_device(made.func(), *target);
+      found->second = kernels && kernels->kernels.size() == 1;
+    }
+    if (found->second) chosen.push_back(static_cast<int>(i));
+  }
+  return chosen;
+}
+
+}  // namespace
+
 Result<PlannedModel> plan_model(Plans& plans, const CompileOptions& options) {
   PlannedModel planned{.graph = plans.graph(), .options = options};
   KnownKernelCosts costs(options.target, nullptr, nullptr, options.max_error_bound);
   PlanOptions planning{.layout = options.layout, .fused = {}};
   if (options.fused) {
     planning.fused = *options.fused;
-  } else if (!options.target.has_threads()) {  // of GPUs' kernels nothing is predicted yet
+  } else if (options.target.has_threads()) {
+    FETTLE_TRY(planning.fused, attention_kernels(*plans.graph(), options));
+  } else {
     FETTLE_TRY(planning.fused, choose_fused(*plans.graph(), options.layout, options.threads, costs));
   }
   FETTLE_TRY(const Plan* const plan, plans.get(planning));

@@ -20,9 +20,8 @@ constexpr size_t kMaxStretch = 24;
 /// Of each result of elementwise groups that become one. Calls of larger ones take little of their time.
 constexpr int64_t kMostJoinedBytes = 64 << 10;
 
-/// Keys and queries from which on attention may be one kernel: the scores of fewer keys stay in the caches, and its
-/// lanes are queries.
-constexpr int64_t kFewestKeys = 256, kFewestQueries = 32;
+/// Keys and queries from which on attention may be one kernel: its lanes are queries.
+constexpr int64_t kFewestKeys = 32, kFewestQueries = 32;
 
 class Partitioner {
  public:
@@ -134,8 +133,7 @@ class Partitioner {
     const Shape& shape = shares->anchor->output()->shape();
     const auto rank = static_cast<int64_t>(shape.size());
     const int64_t axis = shares->anchor->attrs.get_int("axis", -1);
-    if (rank < 2 || (axis != -1 && axis != rank - 1) || !node.output()->dtype().is_float())
-      return {};
+    if (rank < 2 || (axis != -1 && axis != rank - 1) || !node.output()->dtype().is_float()) return {};
     if (shape.back().typical() < kFewestKeys || shape[shape.size() - 2].typical() < kFewestQueries) return {};
     Group* scores = maker_for_one(groups, shares->anchor->input(0));
     if (!scores || scores->anchor->op->name != "MatMul" || !(scores->anchor->output()->shape() == shape)) return {};

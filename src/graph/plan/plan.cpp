@@ -1044,6 +1044,16 @@ Result<std::vector<Func>> fused_programs(const Graph& graph, ImageLayout layout)
   return programs;
 }
 
+namespace {
+
+// Whether the scores of attention, whose last product this is, stay in a CPU's caches.
+bool has_few_keys(const Node& product) {
+  constexpr int64_t kFewKeys = 256;
+  return product.op->name == "MatMul" && product.input(0)->shape().back().typical() < kFewKeys;
+}
+
+}  // namespace
+
 Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, int threads, KernelCosts& costs,
                                       std::vector<FusionCost>* compared) {
   const std::vector<const Node*> fusible = fusible_nodes(graph);
@@ -1055,7 +1065,7 @@ Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, in
   for (const Group& group : partition(graph, fusible)) {
     const auto node = std::ranges::find(fusible, group.anchor);
     const auto number = static_cast<size_t>(node - fusible.begin());
-    if (node == fusible.end() || !together[number]) continue;
+    if (node == fusible.end() || !together[number] || has_few_keys(*group.anchor)) continue;
     double parts = 0, intermediate = 0;
     for (const Group& part : apart.groups()) {
       if (std::ranges::find(group.nodes, part.anchor) == group.nodes.end()) continue;

@@ -34,6 +34,7 @@ class WarpPass {
     FETTLE_TRY_VOID(dealt_out());
     FETTLE_TRY_VOID(scores_in_tiles());
     FETTLE_TRY_VOID(product_in_tiles());
+    if (parts_.is_causal && tile_.keys < parts_.keys) FETTLE_TRY_VOID(skip_hidden(s_, {.loop = step_}));
     Finished all;
     for (const BlockNode* block : blocks_of(s_.func().root())) all.push_back(block->name);
     return all;
