@@ -328,6 +328,8 @@ SourcePrinter::Text SourcePrinter::call_text(const CallNode& node) {
     return {known->second, kEquality};
   std::vector<std::string> args;
   for (const Expr& arg : node.args) args.push_back(value(arg));
+  if (const auto known = dialect_.functions.find(name); known != dialect_.functions.end())
+    return {fmt::format(fmt::runtime(known->second), fmt::join(args, ", "))};
   const DType of = node.args.empty() ? type : node.args[0].dtype();
   if (name == "bitcast" && args.size() == 1 && of.bits == type.bits && !of.is_bool() && !type.is_bool()) {
     Text bits{args[0]};

@@ -32,6 +32,7 @@ Dialect cuda_dialect() {
   }
   d.statements["barrier"] = "__syncthreads();";
   d.values[kIsProducerCall] = "threadIdx.y == blockDim.y - 1";
+  d.functions[kLaneValueCall] = "__shfl_sync(0xffffffffu, {})";
   d.unroll_hint = "#pragma unroll";
   d.reserved = {"threadIdx",   "blockIdx", "blockDim", "gridDim", "warpSize",
                 "shared_pool", "mma_a",    "mma_b",    "mma_c",   "panel"};
@@ -362,34 +363,37 @@ static __device__ __forceinline__ void copies_done() { asm volatile("cp.async.wa
 
 )";
 
-// Tiles of mma.m16n8k16, by the 32 lanes of a warp. PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point
+// Tiles of mma.m16n8k16, by the 32 lanes of a warp, which lie along threadIdx.x, or x and y. PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point
 // type": lane 4*g + t has of A[16, 16] the pairs of columns 2t and 2t + 8 in rows g and g + 8, of B[16, 8] the pairs of
 // rows 2t and 2t + 8 in column g, and of C[16, 8] the pair of columns 2t in rows g and g + 8. ldmatrix: lane l gives
 // the address of row l % 8 of the 8 x 8 matrix l / 8, and has then of each matrix the pair of columns 2t in row g.
 constexpr const char* kMma =
-    R"(static __device__ __forceinline__ void mma_load_a(unsigned int *a, const unsigned short *A, long long sa) {
-  const int lane = threadIdx.x & 31, g = lane >> 2, t = 2 * (lane & 3);
+    R"(static __device__ __forceinline__ int warp_lane() {
+  return (blockDim.x < 32 ? threadIdx.x + blockDim.x * threadIdx.y : threadIdx.x) & 31;
+}
+static __device__ __forceinline__ void mma_load_a(unsigned int *a, const unsigned short *A, long long sa) {
+  const int lane = warp_lane(), g = lane >> 2, t = 2 * (lane & 3);
   for (int i = 0; i < 4; ++i) {
     const unsigned short *at = A + (g + (i & 1) * 8) * sa + t + (i >> 1) * 8;
     a[i] = at[0] | (unsigned int)at[1] << 16;
   }
 }
 static __device__ __forceinline__ void mma_load_b(unsigned int *b, const unsigned short *B, long long sb) {
-  const int lane = threadIdx.x & 31, g = lane >> 2, t = 2 * (lane & 3);
+  const int lane = warp_lane(), g = lane >> 2, t = 2 * (lane & 3);
   for (int i = 0; i < 2; ++i) {
     const unsigned short *at = B + (t + i * 8) * sb + g;
     b[i] = at[0] | (unsigned int)at[sb] << 16;
   }
 }
 static __device__ __forceinline__ void mma_load_a_km(unsigned int *a, const unsigned short *X, long long sx) {
-  const int lane = threadIdx.x & 31, g = lane >> 2, t = 2 * (lane & 3);
+  const int lane = warp_lane(), g = lane >> 2, t = 2 * (lane & 3);
   for (int i = 0; i < 4; ++i) {
     const unsigned short *at = X + (t + (i >> 1) * 8) * sx + g + (i & 1) * 8;
     a[i] = at[0] | (unsigned int)at[sx] << 16;
   }
 }
 static __device__ __forceinline__ void mma_load_b_nk(unsigned int *b, const unsigned short *X, long long sx) {
-  const int lane = threadIdx.x & 31, g = lane >> 2, t = 2 * (lane & 3);
+  const int lane = warp_lane(), g = lane >> 2, t = 2 * (lane & 3);
   for (int i = 0; i < 2; ++i) {
     const unsigned short *at = X + g * sx + t + i * 8;
     b[i] = at[0] | (unsigned int)at[1] << 16;
@@ -427,12 +431,12 @@ static __device__ __forceinline__ int column_b_nk(int lane) { return (lane >> 3 
 #define FETTLE_LOAD_TILE(tile)                                                                                        \
   static __device__ __forceinline__ void mma_load_##tile##_aligned(unsigned int *to, const unsigned short *X,          \
                                                                    long long sx) {                                     \
-    const int lane = threadIdx.x & 31;                                                                                 \
+    const int lane = warp_lane();                                                                                 \
     ldmatrix_##tile(to, X + row_##tile(lane) * sx + column_##tile(lane));                                              \
   }                                                                                                                    \
   static __device__ __forceinline__ void mma_load_##tile##_swizzled(unsigned int *to, const unsigned short *X, int sx, \
                                                                     int at, int line, int rows) {                      \
-    const int lane = threadIdx.x & 31, row = row_##tile(lane) * sx;                                                    \
+    const int lane = warp_lane(), row = row_##tile(lane) * sx;                                                    \
     ldmatrix_##tile(to, X + ((at + row + column_##tile(lane)) ^ (row / line % rows * 8)));                             \
   }
 FETTLE_LOAD_TILE(a)
@@ -440,11 +444,11 @@ FETTLE_LOAD_TILE(a_km)
 FETTLE_LOAD_TILE(b)
 FETTLE_LOAD_TILE(b_nk)
 static __device__ __forceinline__ void mma_load_c(float *c, const float *C, long long sc) {
-  const int lane = threadIdx.x & 31, g = lane >> 2, t = 2 * (lane & 3);
+  const int lane = warp_lane(), g = lane >> 2, t = 2 * (lane & 3);
   for (int i = 0; i < 4; ++i) c[i] = C[(g + (i >> 1) * 8) * sc + t + (i & 1)];
 }
 static __device__ __forceinline__ void mma_store_c(float *C, long long sc, const float *c) {
-  const int lane = threadIdx.x & 31, g = lane >> 2, t = 2 * (lane & 3);
+  const int lane = warp_lane(), g = lane >> 2, t = 2 * (lane & 3);
   for (int i = 0; i < 4; ++i) C[(g + (i >> 1) * 8) * sc + t + (i & 1)] = c[i];
 }
 static __device__ __forceinline__ void mma_fill_c(float *c) {

@@ -41,6 +41,7 @@ constexpr Stage kStages[] = {
 
 /// For targets with threads (Target::has_threads).
 constexpr Stage kGpuStages[] = {
+    {"attention", choose_tensor_attention},
     {"gpu_rows", [](RuleContext& ctx) { return split_rows_among_threads(ctx.schedule, *ctx.target, *ctx.decider); }},
     {"gpu_products", [](RuleContext& ctx) { return make_matrix_products(ctx.schedule); }},
     {"auto_inline", [](RuleContext& ctx) { return auto_inline(ctx.schedule, *ctx.target, *ctx.decider); }},
