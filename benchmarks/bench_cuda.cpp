@@ -32,7 +32,9 @@
 #include "harness/report.h"
 #include "lower/device/device.h"
 #include "schedule/primitives/get_block.h"
+#include "tune/parts/gpu_tensor_product.h"
 #include "tune/parts/gpu_warp_group_product.h"
+#include "tune/parts/gpu_warp_tiles.h"
 
 namespace {
 
@@ -112,6 +114,33 @@ Subject tensor_gemm(int64_t m, int64_t n, int64_t k) {
   return s;
 }
 
+// bf16, by single warps, in the tilings that are predicted to be the fastest.
+Subject warp_gemm(int64_t m, int64_t n, int64_t k) {
+  constexpr size_t kTried = 16;
+  Subject s = tensor_gemm(m, n, k);
+  s.name = fmt::format("bf16 product of warps {} x {} x {}", m, n, k);
+  s.bound = 0;
+  s.variants.clear();
+  const std::vector<int64_t> fastest =
+      fastest_warp_tilings({.rows = m, .columns = n, .terms = k}, *parse_target("cuda -arch sm_90a"));
+  for (size_t i = 0; i < std::min(kTried, fastest.size()); ++i)
+    s.variants.push_back(
+        {describe(warp_tiling(fastest[i])), [number = fastest[i]](Schedule& schedule) -> Result<> {
+           PreferringDecider decider({.ranks = {}, .values = {{"tile", number}}});
+           FETTLE_TRY(const BlockRef block, get_block(schedule, {.name = "C"}));
+           return gpu_tensor_product(schedule, *schedule.target(), decider, block).map([](const Finished&) {});
+         }});
+  return s;
+}
+
+// Of networks, one image or sentence at a time: BERT, ViT, and ResNet's convolutions as products; one large.
+constexpr std::array<std::array<int64_t, 3>, 20> kLayers = {{
+    {128, 768, 768},  {128, 3072, 768}, {128, 768, 3072}, {197, 2304, 768}, {197, 768, 768},
+    {197, 3072, 768}, {197, 768, 3072}, {3136, 64, 576},  {3136, 256, 64},  {3136, 64, 256},
+    {784, 128, 1152}, {784, 512, 128},  {784, 128, 512},  {196, 256, 2304}, {196, 1024, 256},
+    {196, 256, 1024}, {49, 512, 4608},  {49, 2048, 512},  {49, 512, 2048},  {4096, 4096, 4096},
+}};
+
 // Of layers of networks, and others: square and odd ones, few rows.
 constexpr std::array<std::array<int64_t, 3>, 30> kShapes = {{
     {8192, 8192, 8192},  {4096, 4096, 4096},  {2048, 2048, 2048}, {1024, 1024, 1024}, {8192, 1024, 8192},
@@ -177,6 +206,8 @@ std::vector<Subject> subjects(const std::string& arch) {
                               stencil(),         rows(true),        rows(false)};
   if (arch == "sm_90a")
     for (const auto& [m, n, k] : kShapes) all.push_back(tensor_gemm(m, n, k));
+  if (arch == "sm_90a")
+    for (const auto& [m, n, k] : kLayers) all.push_back(warp_gemm(m, n, k));
   for (const Subject& subject : {gemm(4096, false), rows(true), rows(false)}) all.push_back(by_default(subject));
   for (Subject& subject : default_moves()) all.push_back(std::move(subject));
   return all;
@@ -219,9 +250,11 @@ struct Data {
   std::vector<std::vector<double>> inputs;
   std::vector<std::pair<int64_t, double>> expected;  // place, value
   std::vector<CudaAddress> memory;                   // of the func's params
-  CudaAddress output = 0, peer_output = 0;
+  CudaAddress output = 0, peer_output = 0, largest_input = 0;
+  int64_t largest_bytes = 0;  // of an input
   int64_t output_elements = 0;
 };
+
 
 Result<Data> make_data(const CudaDevice& device, const Subject& subject) {
   Data data;
@@ -236,6 +269,7 @@ Result<Data> make_data(const CudaDevice& device, const Subject& subject) {
       FETTLE_TRY_VOID(device.fill(at, 0xff, bytes));
       continue;
     }
+    if (bytes > data.largest_bytes) data.largest_bytes = bytes, data.largest_input = at;
     std::vector<double> values(static_cast<size_t>(count));
     std::vector<char> raw(static_cast<size_t>(bytes));
     in_parallel(count, [&](int64_t chunk, int64_t begin, int64_t end) {
@@ -265,16 +299,18 @@ Result<Data> make_data(const CudaDevice& device, const Subject& subject) {
     FETTLE_TRY_VOID(device.write(at, raw.data(), bytes));
     data.inputs.push_back(std::move(values));
   }
-  constexpr int64_t kPlaces = 1000;
+  // All of few elements, each of which may be a long sum.
+  const int64_t places = std::min<int64_t>(1000, data.output_elements);
+  const bool all = places == data.output_elements;
   RandomStream stream{13, 0};
-  for (int64_t i = 0; i < kPlaces; ++i) {
+  for (int64_t i = 0; i < places; ++i) {
     const auto any = static_cast<int64_t>(stream.below(static_cast<uint64_t>(data.output_elements)));
-    data.expected.emplace_back(i == 0 ? 0 : i == 1 ? data.output_elements - 1 : any, 0.0);
+    data.expected.emplace_back(all ? i : i == 0 ? 0 : i == 1 ? data.output_elements - 1 : any, 0.0);
   }
   std::vector<std::jthread> threads;
   for (int64_t t = 0; t < available_threads(); ++t)
     threads.emplace_back([&, t] {
-      for (int64_t i = t; i < kPlaces; i += available_threads()) {
+      for (int64_t i = t; i < places; i += available_threads()) {
         auto& [at, value] = data.expected[static_cast<size_t>(i)];
         value = subject.reference(at, data.inputs);
       }
@@ -288,10 +324,12 @@ Result<Data> make_data(const CudaDevice& device, const Subject& subject) {
 // The largest difference at a thousand places, and at the corners, relative to the result's root mean square.
 Result<double> error_of(const CudaDevice& device, const Subject& subject, const Data& data, CudaAddress output) {
   std::vector<float> got(static_cast<size_t>(data.output_elements));
-  if (subject.result == kBF16) {
+  if (subject.result == kBF16 || subject.result == kF16) {
     std::vector<uint16_t> bits(got.size());
     FETTLE_TRY_VOID(device.read(bits.data(), output, data.output_elements * 2));
-    for (size_t i = 0; i < got.size(); ++i) got[i] = std::bit_cast<float>(static_cast<uint32_t>(bits[i]) << 16);
+    for (size_t i = 0; i < got.size(); ++i)
+      got[i] = subject.result == kBF16 ? std::bit_cast<float>(static_cast<uint32_t>(bits[i]) << 16)
+                                       : static_cast<float>(std::bit_cast<_Float16>(bits[i]));
   } else {
     FETTLE_TRY_VOID(device.read(got.data(), output, data.output_elements * 4));
   }
@@ -389,7 +427,12 @@ Result<> measure(const CudaDevice& device, const std::optional<Cublas>& cublas, 
   const int64_t copied = static_cast<int64_t>(subject.bytes) / 2;
   std::function<Result<>()> peer;
   if (subject.flops == 0)
-    peer = [&] { return device.copy(data.peer_output, data.memory[data.output == data.memory[0] ? 1 : 0], copied); };
+    peer = [&]() -> Result<> {  // in pieces, where it takes several inputs to make so much
+      for (int64_t at = 0; at < copied; at += data.largest_bytes)
+        FETTLE_TRY_VOID(device.copy(data.peer_output + static_cast<CudaAddress>(at), data.largest_input,
+                                    std::min(copied - at, data.largest_bytes)));
+      return {};
+    };
   else if (cublas)
     peer = [&] {
       const bool last = data.output == data.memory.back();
@@ -413,7 +456,7 @@ Result<> measure(const CudaDevice& device, const std::optional<Cublas>& cublas, 
   report.add(fmt::format("{} ({})", subject.name, name), work / median(own), unit);
   if (peer) {
     report.add(fmt::format("{}: {}", subject.name, product ? "cuBLAS" : "copy"), work / median(others), unit);
-    if (subject.result == kBF16) shares.push_back(median(ratios));
+    if (subject.name.starts_with("bf16 GEMM")) shares.push_back(median(ratios));
     report.add(fmt::format("{}: share of {}", subject.name, product ? "cuBLAS" : "a copy"), 100 * median(ratios), "%",
                at_least(100 * subject.bound));
     if (product) {

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Runs compiled models whose kernels run on a GPU: compares their outputs with given ones, and times calls.
 
-usage: gpu_models.py MODEL.so [--reference REF.npz] [--save REF.npz] [--seconds S] [--profile N] [--json OUT.json]
+usage: gpu_models.py MODEL.so [--size NAME=N]… [--reference REF.npz] [--save REF.npz] [--seconds S] [--profile N] [--json OUT.json]
   REF.npz: inputs under "in.NAME", outputs under "out.NAME"; without it inputs are random
+  --size: what an open size is in random inputs, 1 where it is not given
 Times are medians of single calls: of tensors on the host, and, where PyTorch finds the GPU, of tensors there ("in place"), which
 the call uses as they are; --no-graphs times launches one by one. Prints a line a model; exit status 1 where outputs differ.
 """
@@ -27,7 +28,7 @@ class Tensor(ctypes.Structure):
     _fields_ = [("struct_bytes", ctypes.c_uint32), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
                 ("device", ctypes.c_int32), ("device_index", ctypes.c_int32), ("reserved", ctypes.c_int32),
                 ("name", ctypes.c_char_p), ("data", ctypes.c_void_p), ("shape", ctypes.POINTER(ctypes.c_int64)),
-                ("strides", ctypes.POINTER(ctypes.c_int64)), ("axis_names", ctypes.c_void_p),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("axis_names", ctypes.POINTER(ctypes.c_char_p)),
                 ("capacity_bytes", ctypes.c_int64)]
 
 
@@ -83,14 +84,28 @@ class Model:
     def shape(self, described):
         return [described.shape[d] for d in range(described.rank)]
 
-    def random(self, seed=0):
+    def open_sizes(self):
+        """Names of the dims that inputs leave open."""
+        named = [x.axis_names[d].decode() for x in self.inputs if x.axis_names for d in range(x.rank)
+                 if x.shape[d] < 0 and x.axis_names[d]]
+        return sorted(set(named))
+
+    def chosen_shape(self, described, sizes):
+        shape = self.shape(described)
+        for d, extent in enumerate(shape):
+            name = described.axis_names[d] if described.axis_names else None
+            if extent < 0:
+                shape[d] = sizes.get(name.decode() if name else "", 1)
+        return shape
+
+    def random(self, sizes, seed=0):
         rng = np.random.default_rng(seed)
         made = {}
         for x in self.inputs:
-            shape, dtype = self.shape(x), DTYPES[x.dtype]
-            assert min(shape, default=1) >= 0, "sizes are open: give --reference"
+            shape, dtype = self.chosen_shape(x, sizes), DTYPES[x.dtype]
+            # Small enough to be an index of anything, as of the kinds of tokens.
             integers = np.issubdtype(dtype, np.integer)
-            made[x.name.decode()] = (rng.integers(0, 100, shape) if integers else rng.standard_normal(shape)).astype(dtype)
+            made[x.name.decode()] = (rng.integers(0, 2, shape) if integers else rng.standard_normal(shape)).astype(dtype)
         return made
 
     def call(self, inputs, outputs):
@@ -112,11 +127,11 @@ class Model:
             made[y.name.decode()] = np.frombuffer(bytes_, DTYPES[y.dtype]).reshape(shape)
         return made, lambda: self.call(inputs, outputs)
 
-    def in_place(self, given, torch):
-        """A call on tensors on the GPU, and its outputs there."""
+    def in_place(self, given, made, torch):
+        """A call on tensors on the GPU, and its outputs there, which are as large as those in `made`."""
         device = 2
         xs = [torch.from_numpy(np.ascontiguousarray(given[x.name.decode()])).cuda() for x in self.inputs]
-        ys = [torch.empty(self.shape(y), dtype=torch.from_numpy(np.zeros(1, DTYPES[y.dtype])).dtype, device="cuda")
+        ys = [torch.empty(made[y.name.decode()].shape, dtype=torch.from_numpy(np.zeros(1, DTYPES[y.dtype])).dtype, device="cuda")
               for y in self.outputs]
         torch.cuda.synchronize()
         inputs = (Tensor * len(xs))(*[self.describe(d, x.data_ptr(), x.shape, device) for d, x in zip(self.inputs, xs)])
@@ -159,9 +174,18 @@ def difference(expected, made):
     return float(np.abs(a - b).max() / max(np.abs(a).max(), 1e-30)) if a.size else 0.0
 
 
+class Sizes(argparse.Action):
+    def __call__(self, parser, namespace, value, option=None):
+        name, _, number = value.partition("=")
+        if not number.isdigit():
+            parser.error(f"{option} {value}: NAME=N is wanted")
+        setattr(namespace, self.dest, {**getattr(namespace, self.dest), name: int(number)})
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("model")
+    parser.add_argument("--size", action=Sizes, default={}, metavar="NAME=N")
     parser.add_argument("--reference")
     parser.add_argument("--save")
     parser.add_argument("--tolerance", type=float, default=1e-3)
@@ -176,7 +200,9 @@ def main():
         given = {k[3:]: data[k] for k in data.files if k.startswith("in.")}
         expected = {k[4:]: data[k] for k in data.files if k.startswith("out.")}
     else:
-        given, expected = model.random(), {}
+        if unknown := sorted(set(options.size) - set(model.open_sizes())):
+            parser.error(f"no input leaves {', '.join(unknown)} open; open are: {', '.join(model.open_sizes()) or 'none'}")
+        given, expected = model.random(options.size), {}
     made, run = model.run(given)
     if options.save:
         np.savez(options.save, **{"in." + k: v for k, v in given.items()}, **{"out." + k: v for k, v in made.items()})
@@ -192,7 +218,7 @@ def main():
     except ImportError:
         has_gpu = False
     if has_gpu and "cuda" in result["target"]:
-        placed, outputs = model.in_place(given, torch)
+        placed, outputs = model.in_place(given, made, torch)
         result["in_place_ms"] = median_ms(placed, options.seconds)
         on_gpu = {k: y.cpu().numpy() for k, y in outputs.items()}
         result["in_place_difference"] = max([difference(made[k], on_gpu[k]) for k in made], default=0.0)

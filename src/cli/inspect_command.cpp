@@ -20,6 +20,7 @@
 #include "ir/text.h"
 #include "lower/device/device.h"
 #include "lower/lower.h"
+#include "lower/passes/passes.h"
 #include "rt/tensor.h"
 #include "runtime/library.h"
 #include "runtime/origins.h"
@@ -113,7 +114,8 @@ Result<const TaskInfo*> find_task(const std::vector<TaskInfo>& tasks, const std:
 /// The same of a task whose kernels run on a GPU: all kernels and how they are launched, their source text, and, of
 /// CUDA's, what NVRTC makes of it.
 Result<std::string> show_gpu_code(const Schedule& schedule, const Target& target, const Options& options) {
-  FETTLE_TRY(const DeviceProgram program, lower_for_device(schedule.func(), target));
+  const PrologueSplit split = split_prologue(schedule.func());  // which packs constants, on the host
+  FETTLE_TRY(const DeviceProgram program, lower_for_device(split.main, target));
   if (options.ir) return to_text(program);
   const bool is_cuda = target.kind == cuda_device.kind;
   FETTLE_TRY(std::string source, is_cuda ? emit_cuda(program) : emit_opencl(program));

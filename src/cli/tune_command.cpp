@@ -11,6 +11,7 @@
 #include "cli/tracker_options.h"
 #include "cli/tune_display.h"
 #include "database/sqlite_database.h"
+#include "driver/open.h"
 #include "driver/tune.h"
 #include "generations/registry.h"
 #include "remote/remote_measurer.h"
@@ -19,7 +20,7 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string model, database, time_text, page;
+  std::string model, target, database, time_text, page;
   int64_t trials = 0;
   int threads = 0;
   uint64_t seed = 0;
@@ -160,7 +161,7 @@ Result<Report> tune(const Options& options) {
   InterruptGuard guard;
   tuning.stop = &guard.interrupted();
   std::unique_ptr<RemoteMeasurer> devices;
-  tuning.target = detect_host(options.threads);
+  FETTLE_TRY(tuning.target, target_of({.threads = options.threads, .target = options.target}));
   if (!options.tracker.empty()) {
     FETTLE_TRY(devices, connect(options, tuning.stop));
     tuning.runner = devices.get();
@@ -300,6 +301,7 @@ Command add_tune_command(App& app) {
   key->needs(tracker);
   add_credentials(made, &options->credentials);
   add_threads(made, &options->threads);
+  add_target(made, &options->target);
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);
   add_limits(made, &options->limits);

@@ -55,9 +55,12 @@ Result<BuiltKernel> build_kernel(const Func& scheduled, const Target& target, Ob
   FETTLE_TRY(const DeviceDef* const device, device_of(target));
   BuiltKernel built;
   built.entry = options.entry_name.empty() ? scheduled->name : options.entry_name;
-  FETTLE_TRY(CompiledProgram compiled,
-             device->compile(scheduled, target,
-                             {.entry = built.entry, .plain = options.plain, .alternates = options.alternates}, cache));
+  FETTLE_TRY(CompiledProgram compiled, device->compile(scheduled, target,
+                                                       {.entry = built.entry,
+                                                        .plain = options.plain,
+                                                        .alternates = options.alternates,
+                                                        .portable = options.portable},
+                                                       cache));
   FETTLE_TRY(built.info, describe_kernel(scheduled, options));
   built.alternates = compiled.alternates;
   if (built.info.params.size() != compiled.kernel_params.size())

@@ -59,6 +59,8 @@ struct BuildOptions {
   IntEnv ints = {};
   /// It is called over and over, and is to alternate if it can: BuiltKernel::alternates says whether it does.
   bool alternates = false;
+  /// It is for this machine's device alone: ProgramRequest::portable.
+  bool portable = true;
 };
 
 /// Without building it. E301, E709 a layout does not fit.

@@ -87,6 +87,8 @@ constinit const DeviceDef cpu_device = {.kind = "llvm",
                                         .copy_to = copy_on_host,
                                         .copy_from = copy_on_host,
                                         .open_stream = open_team,
-                                        .launch = launch_on_cpu};
+                                        .launch = launch_on_cpu,
+                                        .time = nullptr,
+                                        .name = nullptr};
 
 }  // namespace fettle

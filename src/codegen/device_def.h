@@ -29,6 +29,7 @@ struct ProgramRequest {
   std::string entry;        // exported; the prologue's is "ENTRY_prologue"
   bool plain = false;       // no annotation is obeyed, nothing is packed or outlined: the reference
   bool alternates = false;  // lower/alternate.h, where the device gains by it
+  bool portable = true;     // with what other devices of its kind than the target can run, where that is code apart
 };
 
 inline std::string prologue_entry(const std::string& entry) { return entry + "_prologue"; }
@@ -53,6 +54,13 @@ struct LoadedImage {
 
 /// A queue of launches that run one after another, with the threads and scratch memory that they use.
 using DeviceStream = std::shared_ptr<FettleContext>;
+
+/// Launches that are timed together, one behind the other.
+struct TimedLaunches {
+  int64_t calls = 1;
+  /// So much of the device's memory is written before, untimed: what the first launch reads is in no cache. 0: none.
+  int64_t flush_bytes = 0;
+};
 
 /// One kind of device. Further kinds are further entries of devices().
 struct DeviceDef {
@@ -81,6 +89,12 @@ struct DeviceDef {
   /// Runs to the end. E710 where the kernel reports a failure.
   Result<> (*launch)(const DeviceStream& stream, const LoadedImage& image, std::span<void* const> buffers,
                      std::span<const int64_t> ints);
+  /// Seconds of all of them, by the device's clock where it has one, else by this machine's. E710 as above. Null:
+  /// kernels run in this process, and its clock tells.
+  Result<double> (*time)(const DeviceStream& stream, const LoadedImage& image, std::span<void* const> buffers,
+                         std::span<const int64_t> ints, const TimedLaunches& launches);
+  /// "NVIDIA H100 80GB HBM3". E710 there is no such device. Null: likewise.
+  Result<std::string> (*name)();
 };
 
 /// Places the image's code into this process, for whichever device. E303.

@@ -16,9 +16,7 @@ namespace {
 
 const ConstantTensor* constant_of(const Plan& plan, const PlannedCall& call, const KernelParam& param) {
   if (param.source < 0) return nullptr;
-  const Value* value =
-      plan.storages[static_cast<size_t>(call.operands[static_cast<size_t>(param.source)].storage)].constant;
-  return value ? &*value->constant : nullptr;
+  return plan.storages[static_cast<size_t>(call.operands[static_cast<size_t>(param.source)].storage)].content();
 }
 
 const ChosenSchedule& schedule_of(const PlannedCall& call, const std::vector<ChosenSchedule>& schedules) {
@@ -227,9 +225,9 @@ ConstantPlan plan_constants(const Plan& plan, const std::vector<ChosenSchedule>&
   for (const PlannedHostCall& call : plan.host_calls) {
     std::vector<int>& indices = planned.of_host_call.emplace_back(call.operands.size(), -1);
     for (size_t i = 0; i < call.n_inputs; ++i) {
-      const Value* value = plan.storages[static_cast<size_t>(call.operands[i].storage)].constant;
-      if (!value) continue;
-      const ConstantTensor& tensor = *value->constant;
+      const ConstantTensor* const content = plan.storages[static_cast<size_t>(call.operands[i].storage)].content();
+      if (!content) continue;
+      const ConstantTensor& tensor = *content;
       const std::pair<Digest, std::vector<int>> identity{{}, {contents.number_of(tensor)}};
       const auto [found, fresh] = known.emplace(identity, static_cast<int>(planned.stored.size()));
       if (fresh) planned.stored.push_back({.size_bytes = tensor.size_bytes, .as_it_is = &tensor});

@@ -258,6 +258,25 @@ TEST_F(OnOpenCl, OpenSizes) {
   });
 }
 
+TEST_F(OnOpenCl, SizesThatDataTell) {
+  BodyMaker m("found");
+  const BuilderValue x = m.input("x", kF32, {int64_t{4}, int64_t{5}});
+  m.output("places", m.node("NonZero", {x}));
+  const BuilderValue sums =
+      m.node("ReduceSum", {x, m.constant(std::vector<double>{1}, kI64, {1})}, {{"keepdims", int64_t{0}}});
+  const BuilderValue positive = m.node("Greater", {sums, m.constant(std::vector<double>{0}, kF32, {})});
+  m.output("rows", m.node("Compress", {x, positive}, {{"axis", int64_t{0}}}));
+  expect_same(m.graph->finish().value(), {}, [](const Model&) {
+    std::vector<Inputs> calls(3);
+    std::vector<float> some(20, 0);
+    calls[0].push_back(floats("x", some, {4, 5}));
+    some[3] = 1, some[7] = -2, some[19] = 5;
+    calls[1].push_back(floats("x", some, {4, 5}));
+    calls[2].push_back(floats("x", std::vector<float>(20, 1), {4, 5}));
+    return calls;
+  });
+}
+
 TEST_F(OnOpenCl, StringsAndHostFunctions) {
   Graph g("words");
   Value* x = g.add_input("x", {kString, {Dim::symbol("n", 0, 1000)}});

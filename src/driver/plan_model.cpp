@@ -4,13 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "codegen/build.h"
 #include "driver/kernel_costs.h"
+#include "driver/untuned.h"
 #include "graph/plan/host_program.h"
 #include "ir/compare.h"
 #include "ir/text.h"
+#include "lower/device/device.h"
+#include "lower/passes/passes.h"
 #include "schedule/reformulation.h"
 #include "schedule/schedule.h"
 #include "schedule/trace/trace.h"
@@ -104,6 +108,28 @@ Result<> fit_classes(PlannedModel& planned, const std::vector<bool>& settled) {
   return {};
 }
 
+/// Of attention those products, by their numbers among fusible nodes, with which scores, softmax and product are one
+/// kernel of the device: nothing between these is written to memory then.
+Result<std::vector<int>> fused_to_one_kernel(const Graph& graph, const CompileOptions& options) {
+  const std::vector<const Node*> fusible = fusible_nodes(graph);
+  FETTLE_TRY(const std::vector<Func> programs, fused_programs(graph, options.layout));
+  const auto target = std::make_shared<const Target>(options.target);
+  std::map<Digest, bool> known;
+  std::vector<int> chosen;
+  for (size_t i = 0; i < fusible.size(); ++i) {
+    if (fusible[i]->op->image != ImageWork::kNone || !programs[i]) continue;
+    const auto [is_one, is_new] = known.try_emplace(canonical_hash(programs[i]), false);
+    if (is_new) {
+      FETTLE_TRY(const Schedule schedule,
+                 untuned_schedule(programs[i], target, options.threads, options.max_error_bound));
+      const auto made = lower_for_device(split_prologue(schedule.func()).main, options.target);
+      is_one->second = made && made->kernels.size() == 1;
+    }
+    if (is_one->second) chosen.push_back(static_cast<int>(i));
+  }
+  return chosen;
+}
+
 }  // namespace
 
 Result<> settle_schedules(PlannedModel& planned, const std::vector<bool>& settled) {
@@ -125,9 +151,12 @@ Result<PlannedModel> plan_model(Plans& plans, const CompileOptions& options) {
   PlannedModel planned{.graph = plans.graph(), .options = options};
   KnownKernelCosts costs(options.target, nullptr, nullptr, options.max_error_bound);
   PlanOptions planning{.layout = options.layout, .fused = {}};
+  if (options.target.has_threads()) planning.weights = WeightOrder::kAsImages;
   if (options.fused) {
     planning.fused = *options.fused;
-  } else if (!options.target.has_threads()) {  // of GPUs' kernels nothing is predicted yet
+  } else if (options.target.has_threads()) {  // of GPUs' kernels nothing is predicted yet
+    FETTLE_TRY(planning.fused, fused_to_one_kernel(*plans.graph(), options));
+  } else {
     FETTLE_TRY(planning.fused, choose_fused(*plans.graph(), options.layout, options.threads, costs));
   }
   FETTLE_TRY(const Plan* const plan, plans.get(planning));

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 
+#include "codegen/device_def.h"
 #include "codegen/object_cache.h"
 #include "cost/cost_model.h"
 #include "cost/predict/micro_kernel_table.h"
@@ -253,9 +254,15 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   const auto say = [&](const std::string& line) {
     if (options.say) options.say(line);
   };
-  say("micro-kernel table of this machine");
-  auto micro_kernels = micro_kernel_table(*database, options);
-  if (!micro_kernels) say("no micro-kernel table: " + micro_kernels.error().to_string());
+  const bool has_threads = options.target.has_threads();
+  std::optional<MicroKernelTable> micro_kernels;
+  if (!has_threads) {
+    say("micro-kernel table of this machine");
+    if (auto known = micro_kernel_table(*database, options))
+      micro_kernels = std::move(*known);
+    else
+      say("no micro-kernel table: " + known.error().to_string());
+  }
   const MicroKernelTable* table = micro_kernels ? &*micro_kernels : nullptr;
 
   Plans plans(graph);
@@ -265,7 +272,12 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
     FETTLE_TRY(std::vector<int> fused, fused_numbers(graph, *known));
     return plans.get({.layout = known->layout, .fused = std::move(fused)});
   };
-  FETTLE_TRY(const Plan* const planned, known ? known_plan() : choose_plan(plans, options.threads, costs));
+  const auto new_plan = [&]() -> Result<const Plan*> {
+    // Of GPUs' kernels nothing is predicted: the plan is the one of an untuned compilation.
+    if (has_threads) return plans.get({.layout = CompileOptions().layout, .fused = {}});
+    return choose_plan(plans, options.threads, costs);
+  };
+  FETTLE_TRY(const Plan* const planned, known ? known_plan() : new_plan());
   const Plan& plan = *planned;
   ModelChoice choice{plan.layout, known && known->untuned, {}, known ? known->defaults : std::vector<Digest>()};
   FETTLE_TRY(choice.fused, fused_hashes(graph, plan.layout, plan.fused));
@@ -279,6 +291,9 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   for (const PlannedWorkload& workload : plan.workloads)
     for (const SizeClass& of : workload.classes) add_task(of.func, of.hash, workload.count);
   TuningRun run = describe_run(graph, plan, tasks, options);
+  if (!options.elsewhere)
+    if (const auto device = device_of(options.target); device && (*device)->name)
+      if (const auto name = (*device)->name()) run.machine = *name + ": " + run.machine;
   FETTLE_TRY_VOID(database->keep_run(run));
   const auto keep_run = [&](const TuneModelResult& result) {
     run.seconds = elapsed();

@@ -150,6 +150,35 @@ ConstantTensor reshaped(const ConstantTensor& tensor, std::vector<int64_t> shape
   return result;
 }
 
+ConstantTensor transposed(const ConstantTensor& tensor, std::span<const int> order) {
+  const size_t rank = tensor.shape.size();
+  FETTLE_CHECK(order.size() == rank);
+  std::vector<int64_t> strides(rank), shape(rank), steps(rank);  // of the dims of the result: extents and strides there
+  int64_t stride = tensor.dtype.element_bytes();
+  for (size_t d = rank; d-- > 0;) {
+    strides[d] = stride;
+    stride *= tensor.shape[d];
+  }
+  for (size_t k = 0; k < rank; ++k) {
+    shape[k] = tensor.shape[static_cast<size_t>(order[k])];
+    steps[k] = strides[static_cast<size_t>(order[k])];
+  }
+  TensorBuilder made = make_tensor(tensor.dtype, shape).value();  // as large as `tensor`
+  const auto bytes = static_cast<size_t>(tensor.dtype.element_bytes());
+  std::vector<int64_t> at(rank);
+  const std::byte* from = tensor.bytes.get();
+  for (int64_t offset = 0; offset < made.size_bytes; offset += static_cast<int64_t>(bytes)) {
+    std::memcpy(made.bytes.get() + offset, from, bytes);
+    for (size_t k = rank; k-- > 0;) {
+      from += steps[k];
+      if (++at[k] < shape[k]) break;
+      from -= steps[k] * shape[k];
+      at[k] = 0;
+    }
+  }
+  return std::move(made).finish();
+}
+
 std::vector<double> to_doubles(const ConstantTensor& tensor) {
   if (tensor.dtype == kF32) {
     const auto elems = tensor.elems<float>();

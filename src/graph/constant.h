@@ -71,6 +71,8 @@ Result<ConstantTensor> filled(double value, DType dtype, std::vector<int64_t> sh
 Result<ConstantTensor> to_tensor(std::span<const double> values, DType dtype, std::vector<int64_t> shape);
 /// The same bytes under another shape of as many elements.
 ConstantTensor reshaped(const ConstantTensor& tensor, std::vector<int64_t> shape);
+/// The tensor whose dim k is dim order[k] of `tensor`, dense.
+ConstantTensor transposed(const ConstantTensor& tensor, std::span<const int> order);
 /// The elements as f64 / i64, for small tensors.
 std::vector<double> to_doubles(const ConstantTensor& tensor);
 std::vector<int64_t> to_ints(const ConstantTensor& tensor);

@@ -18,6 +18,8 @@ using Clock = std::chrono::steady_clock;
 /// Beyond what the worker allows the candidate: a worker that is this late is stuck itself.
 constexpr double kGraceSeconds = 15;
 constexpr double kReferenceSeconds = 150;
+/// A device is opened, and a driver may have to compile a kernel.
+constexpr double kDeviceSeconds = 60;
 /// So long after the end of the time for all of them, a worker that has not answered is ended.
 constexpr double kEndSeconds = 1;
 /// A first run may have to pack constants, which is not held against it.
@@ -257,8 +259,9 @@ class Batch {
                           {"prologue_s", std::min(kPrologueSeconds, left)},
                           {"memory_bytes", state_.options.memory_bytes},
                           {"check", check}};
-    const double patience_s =
-        std::min(limit_s + kGraceSeconds + (check ? kReferenceSeconds : 0), std::max(left, 0.0) + kEndSeconds);
+    const double patience_s = std::min(limit_s + kGraceSeconds + (check ? kReferenceSeconds : 0) +
+                                           (state_.options.target.has_threads() ? kDeviceSeconds : 0),
+                                       std::max(left, 0.0) + kEndSeconds);
     FETTLE_TRY(const Json reply, state_.ask(worker, message, patience_s));
     if (!reply.value("ok", false)) {
       const ErrorCode code = code_in(reply);

@@ -12,6 +12,9 @@ struct LoadedKernel {
 
   /// E303.
   static Result<LoadedKernel> load(BuiltKernel built);
+  /// The prologue alone is loaded: the kernel is another process's. E303.
+  static Result<LoadedKernel> load_prologue(BuiltKernel built);
+  bool runs_here() const { return kernel.function != nullptr; }
 };
 
 }  // namespace fettle

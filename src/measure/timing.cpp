@@ -93,27 +93,36 @@ class CacheFlusher {
   uint64_t value_ = 0;
 };
 
+/// Calls of this process, by its clock.
+TimeCalls by_clock(const std::function<int32_t()>& call, const Clocks& clocks, CacheFlusher& caches) {
+  return [&call, &clocks, &caches](int64_t calls) {
+    caches.flush();
+    CallTimes times;
+    const double start = clocks.awake_s();
+    for (int64_t i = 0; i < calls && times.status == 0; ++i) times.status = call();
+    times.seconds = clocks.awake_s() - start;
+    return times;
+  };
+}
+
 /// Times calls, and counts them in a Timing.
 class Stopwatch {
  public:
   Stopwatch(const TimingOptions& options, const Clocks& clocks, Timing& timing)
-      : options_(options), clocks_(clocks), timing_(timing), caches_(options.flush_bytes), begin_s_(clocks.awake_s()) {}
+      : options_(options), clocks_(clocks), timing_(timing), begin_s_(clocks.awake_s()) {}
 
   /// Seconds of one of so many calls.
-  double time(const std::function<int32_t()>& call, int64_t calls) {
+  double time(const TimeCalls& call, int64_t calls) {
     for (int sleeps = 0;; ++sleeps) {
-      if (options_.flush_bytes > 0) caches_.flush();
-      const double asleep = clocks_.asleep_s(), start = clocks_.awake_s();
-      for (int64_t i = 0; i < calls && timing_.status == 0; ++i) timing_.status = call();
+      const double asleep = clocks_.asleep_s();
+      const CallTimes times = call(calls);
+      timing_.status = times.status;
       timing_.calls += calls;
-      const double took_s = clocks_.awake_s() - start;
       if (clocks_.asleep_s() - asleep > kSleepSeconds && sleeps < kMaxSleeps) continue;
-      return took_s / static_cast<double>(calls);
+      return times.seconds / static_cast<double>(calls);
     }
   }
-  double quicker(double seconds, const std::function<int32_t()>& call) {
-    return std::max(std::min(seconds, time(call, 1)), 1e-9);
-  }
+  double quicker(double seconds, const TimeCalls& call) { return std::max(std::min(seconds, time(call, 1)), 1e-9); }
 
   bool failed() const { return timing_.status != 0; }
   double elapsed_s() const { return clocks_.awake_s() - begin_s_; }
@@ -126,7 +135,6 @@ class Stopwatch {
   const TimingOptions& options_;
   const Clocks& clocks_;
   Timing& timing_;
-  CacheFlusher caches_;
   const double begin_s_;
 };
 
@@ -158,6 +166,17 @@ bool settled(Timing& timing, std::vector<double>& samples, double incumbent, con
 }  // namespace
 
 Timing time_call(const std::function<int32_t()>& call, const TimingOptions& options, const Clocks& clocks) {
+  CacheFlusher caches(options.flush_bytes);
+  return time_call(by_clock(call, clocks, caches), options, clocks);
+}
+
+Timing time_beside(const std::function<int32_t()>& call, const std::function<int32_t()>& reference,
+                   const TimingOptions& options, const Clocks& clocks) {
+  CacheFlusher caches(options.flush_bytes);
+  return time_beside(by_clock(call, clocks, caches), by_clock(reference, clocks, caches), options, clocks);
+}
+
+Timing time_call(const TimeCalls& call, const TimingOptions& options, const Clocks& clocks) {
   Timing timing;
   Stopwatch watch(options, clocks, timing);
   const double best_s = options.incumbent_s;
@@ -182,8 +201,8 @@ Timing time_call(const std::function<int32_t()>& call, const TimingOptions& opti
   return timing;
 }
 
-Timing time_beside(const std::function<int32_t()>& call, const std::function<int32_t()>& reference,
-                   const TimingOptions& options, const Clocks& clocks) {
+Timing time_beside(const TimeCalls& call, const TimeCalls& reference, const TimingOptions& options,
+                   const Clocks& clocks) {
   FETTLE_CHECK(options.reference_s > 0);
   const double best_s = options.incumbent_s, unit_s = options.reference_s;
   Timing timing;

@@ -40,6 +40,13 @@ double usual_seconds(double median_s, double min_s, double half_width);
 /// are too long by its inverse.
 double quiet_pace(std::vector<double>& paces);
 
+/// What makes so many calls, one behind the other, and says how long all took, by whatever clock it has.
+struct CallTimes {
+  double seconds = 0;
+  int32_t status = 0;  // of the first that failed
+};
+using TimeCalls = std::function<CallTimes(int64_t calls)>;
+
 /// In seconds, of which differences count: while the machine is awake, and while it sleeps. Neither follows the wall
 /// clock, which may jump.
 struct Clocks {
@@ -58,6 +65,8 @@ Clocks system_clocks();
 /// exceeds 1.15 times; n >= 6 and the lower end of the median's 95 % interval exceeds 1.03 times.
 Timing time_call(const std::function<int32_t()>& call, const TimingOptions& options,
                  const Clocks& clocks = system_clocks());
+/// The same of what has a clock of its own; it empties caches itself, where they are to be empty.
+Timing time_call(const TimeCalls& calls, const TimingOptions& options, const Clocks& clocks = system_clocks());
 
 /// As time_call, in turn with a reference, sample by sample: what else the machine does slows both. The times are
 /// reference_s times the ratio of the two, of which the median and its interval are taken (min_s is the median, too). A
@@ -66,6 +75,8 @@ Timing time_call(const std::function<int32_t()>& call, const TimingOptions& opti
 /// are a quarter as long.
 Timing time_beside(const std::function<int32_t()>& call, const std::function<int32_t()>& reference,
                    const TimingOptions& options, const Clocks& clocks = system_clocks());
+Timing time_beside(const TimeCalls& calls, const TimeCalls& reference, const TimingOptions& options,
+                   const Clocks& clocks = system_clocks());
 
 /// Median and its 95 % interval from order statistics (Conover, Practical Nonparametric Statistics, 3.2); with fewer
 /// than six samples the interval is their range. Sorts `samples`, of which there is at least one.

@@ -45,6 +45,11 @@ struct Api {
   int (*graph_destroy)(Handle);
   int (*graph_launch)(Handle, Handle);
   int (*executable_destroy)(Handle);
+  int (*event_create)(Handle*, unsigned);
+  int (*event_record)(Handle, Handle);
+  int (*event_synchronize)(Handle);
+  int (*event_elapsed_ms)(float*, Handle, Handle);
+  int (*event_destroy)(Handle);
   int (*error_name)(int, const char**);
   int (*encode_map)(void*, int, uint32_t, Address, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*,
                     int, int, int, int);
@@ -81,6 +86,11 @@ constexpr Symbol kSymbols[] = {
     {"cuGraphDestroy", offsetof(Api, graph_destroy)},
     {"cuGraphLaunch", offsetof(Api, graph_launch)},
     {"cuGraphExecDestroy", offsetof(Api, executable_destroy)},
+    {"cuEventCreate", offsetof(Api, event_create)},
+    {"cuEventRecord", offsetof(Api, event_record)},
+    {"cuEventSynchronize", offsetof(Api, event_synchronize)},
+    {"cuEventElapsedTime", offsetof(Api, event_elapsed_ms)},
+    {"cuEventDestroy_v2", offsetof(Api, event_destroy)},
     {"cuGetErrorName", offsetof(Api, error_name)},
     {"cuTensorMapEncodeTiled", offsetof(Api, encode_map)},
 };
@@ -295,6 +305,22 @@ int32_t run_graph(void*, void* graph, void* queue, Reason& why) {
 }
 void drop_graph(void*, void* graph) { api.executable_destroy(graph); }
 
+void* mark(void*, void* queue, Reason& why) {
+  Handle event = nullptr;
+  if (failed("cuEventCreate", api.event_create(&event, 0), why) != FETTLE_OK) return nullptr;
+  if (failed("cuEventRecord", api.event_record(event, queue), why) == FETTLE_OK) return event;
+  api.event_destroy(event);
+  return nullptr;
+}
+int32_t seconds_between(void*, void* begin, void* end, double* seconds, Reason& why) {
+  float ms = 0;
+  if (const int32_t status = failed("a kernel", api.event_synchronize(end), why)) return status;
+  const int32_t status = failed("cuEventElapsedTime", api.event_elapsed_ms(&ms, begin, end), why);
+  *seconds = 1e-3 * static_cast<double>(ms);
+  return status;
+}
+void drop_mark(void*, void* event) { api.event_destroy(event); }
+
 }  // namespace
 }  // namespace fettle::rt
 
@@ -320,4 +346,7 @@ extern "C" const FettleDriver fettle_cuda_driver = {
     .end_graph = end_graph,
     .run_graph = run_graph,
     .drop_graph = drop_graph,
+    .mark = mark,
+    .seconds_between = seconds_between,
+    .drop_mark = drop_mark,
 };

@@ -93,6 +93,11 @@ struct FettleDriver {
   void* (*end_graph)(void* device, void* recorder, fettle::rt::Reason& why);
   int32_t (*run_graph)(void* device, void* graph, void* queue, fettle::rt::Reason& why);
   void (*drop_graph)(void* device, void* graph);
+  /// A point in a queue's work; null where that fails. Between two of them are so many seconds of the device's clock,
+  /// once the second is passed, for which is waited. Null functions: the driver has no such clock.
+  void* (*mark)(void* device, void* queue, fettle::rt::Reason& why);
+  int32_t (*seconds_between)(void* device, void* begin, void* end, double* seconds, fettle::rt::Reason& why);
+  void (*drop_mark)(void* device, void* mark);
 };
 
 extern "C" {

@@ -270,4 +270,7 @@ extern "C" const FettleDriver fettle_opencl_driver = {
     .end_graph = nullptr,
     .run_graph = nullptr,
     .drop_graph = nullptr,
+    .mark = nullptr,
+    .seconds_between = nullptr,
+    .drop_mark = nullptr,
 };

@@ -26,7 +26,8 @@ struct TensorIntrinsicDef {
   bool (*available)(const Target&);
   int instructions = 1;  // that a tile takes beside loads and what the tiles of a register tile share
   /// So many threads along threadIdx.x, all that there are, run it together: a warp of 32, or a warp group of 128. The
-  /// tile stands outside of loops over that axis. 0: each thread by itself.
+  /// lanes of a warp may lie along threadIdx.x and threadIdx.y, too. The tile stands outside of loops over these axes.
+  /// 0: each thread by itself.
   int threads = 0;
   /// Bit p: parameter p must lie in the registers of these threads (scope "fragment"); the others of an intrinsic that
   /// sets a bit must not.

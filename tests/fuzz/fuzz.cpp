@@ -2,16 +2,12 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/time.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstring>
 #include <functional>
-#include <new>
+#include <optional>
 
 #include "analysis/block_checks.h"
 #include "analysis/verify.h"
@@ -24,51 +20,16 @@
 #include "ir/visit.h"
 #include "lower/device/device.h"
 #include "tests/fuzz/memory.h"
+#include "tests/fuzz/processes.h"
 #include "tests/fuzz/program.h"
-#include "tests/fuzz/sanitizers.h"
 #include "tests/fuzz/steps.h"
+#include "tests/fuzz/tally.h"
 
 namespace fettle::fuzz {
 namespace {
 
-constexpr int kMaxPrimitives = 128, kMaxCodes = 160, kMaxFindings = 64;
-constexpr int kCasesPerProgram = 8, kHangSeconds = 20;
-
-/// Ends this process after `seconds` of its own time, so that a loaded machine does not make it hang; or, if it waits,
-/// after ten times as many in which it was not stopped: ticks that come while it is are one.
-volatile sig_atomic_t ticks_left = 0;
-void tick(int) {
-  ticks_left = ticks_left - 1;
-  if (ticks_left > 0) return;
-  std::signal(SIGALRM, SIG_DFL);
-  raise(SIGALRM);
-}
-void watch(int seconds) {
-  const itimerval own{{0, 0}, {seconds, 0}}, each{{seconds > 0, 0}, {seconds > 0, 0}};
-  ticks_left = 10 * seconds;
-  struct sigaction action{};
-  action.sa_handler = tick;
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGALRM, &action, nullptr);
-  setitimer(ITIMER_PROF, &own, nullptr);
-  setitimer(ITIMER_REAL, &each, nullptr);
-}
-bool is_hang(int signal) { return signal == SIGALRM || signal == SIGPROF; }
-
-/// What a child tells its parent, in memory that both have.
-struct Shared {
-  int64_t current_case, batch_end;  // being worked at; the end of its batch
-  int32_t compiling;                // all of the batch at once
-  int64_t done_to;                  // all cases before are done
-  int64_t cases, traces, steps, not_lowered;
-  int64_t applied[kMaxPrimitives];
-  int64_t refused[kMaxPrimitives][kMaxCodes];
-  int32_t n_findings;
-  struct {
-    int64_t case_number;
-    char what[400];
-  } findings[kMaxFindings];
-};
+constexpr int kCasesPerProgram = 8;
+constexpr int64_t kMostIdleCases = 1 << 14;  // nothing is made of any: it ends
 
 int primitive_number(const PrimitiveDef& def) {
   const auto defs = primitive_defs();
@@ -208,13 +169,13 @@ class Worker {
     return hash_combine(options_.seed, static_cast<uint64_t>(number / kCasesPerProgram) + 1234567);
   }
 
-  /// Cases [begin, end) in batches, until enough traces have run.
-  void work(Shared& shared, int64_t begin, int64_t end, int batch, int64_t traces) {
+  /// Cases from at.next to `end` of the batch that begins at `first`, compiled together or each by itself.
+  void work(Tally& tally, At& at, int64_t first, int64_t end) {
     const DisabledChecks disabled(options_.disabled_checks);
-    for (int64_t at = begin; at < end && shared.traces < traces && shared.n_findings < options_.max_findings;
-         at += batch) {
-      run_batch(shared, at, std::min<int64_t>(end, at + batch), traces);
-      shared.done_to = std::min<int64_t>(end, at + batch);
+    while (at.next < end) {
+      const int64_t stop = at.one_by_one != 0 ? at.next + 1 : end;
+      run_together(tally, at, first, at.next, stop);
+      at.next = stop;
     }
   }
 
@@ -243,18 +204,10 @@ class Worker {
     int applied;
   };
 
-  static void report(Shared& shared, int64_t number, const std::string& what) {
-    if (shared.n_findings >= kMaxFindings) return;
-    auto& finding = shared.findings[shared.n_findings++];
-    finding.case_number = number;
-    std::strncpy(finding.what, what.c_str(), sizeof finding.what - 1);
-  }
-
-  void run_batch(Shared& shared, int64_t begin, int64_t end, int64_t traces) {
+  void run_together(Tally& tally, At& now, int64_t first, int64_t begin, int64_t end) {
     std::vector<Case> cases;
-    shared.batch_end = end;
     for (int64_t number = begin; number < end; ++number) {
-      shared.current_case = number;
+      now.current_case = number;
       watch(kHangSeconds);
       if (number / kCasesPerProgram != program_number_) {
         program_number_ = number / kCasesPerProgram;
@@ -263,59 +216,60 @@ class Worker {
       }
       Made made = schedule_of(*program_, number, [&](const PrimitiveDef& def, ErrorCode code) {
         if (code != ErrorCode::kNone)
-          ++shared.refused[primitive_number(def)][std::min(static_cast<int>(code), kMaxCodes - 1)];
+          ++tally.refused[primitive_number(def)][std::min(static_cast<int>(code), kMaxCodes - 1)];
       });
-      ++shared.cases;
+      tally.of_case[number - first].made = 1;
       if (made.applied == 0) continue;
       if (const auto fine = check_well_formed(made.schedule.func()); !fine) {
-        report(shared, number, "not well-formed: " + fine.error().to_string());
+        tally.report(number, "not well-formed: " + fine.error().to_string());
         continue;
       }
       if (number % 16 == 3) {
         if (const std::string what = replay_difference(*program_, made.schedule); !what.empty())
-          report(shared, number, what);
+          tally.report(number, what);
       }
       cases.push_back({number, program_, expected_, std::move(made.schedule), made.applied});
     }
     std::vector<Job> jobs(cases.size());
     for (size_t i = 0; i < cases.size(); ++i) jobs[i].scheduled = cases[i].schedule.func();
-    shared.compiling = 1;
+    now.compiling = 1;
     watch(kHangSeconds + static_cast<int>(jobs.size()));
     const auto compiled = options_.backend->compile(jobs, *target_);
-    shared.compiling = 0;
+    now.compiling = 0;
     if (!compiled) {
       if (cases.size() == 1)
-        return report(shared, cases[0].number, "it cannot be compiled: " + compiled.error().to_string());
+        return tally.report(cases[0].number, "it cannot be compiled: " + compiled.error().to_string());
       for (int64_t number = begin; number < end; ++number) {  // which one?
-        run_single_again(shared, number);
+        run_single_again(tally, number);
       }
       return;
     }
-    for (size_t i = 0; i < cases.size() && shared.traces < traces; ++i) {
+    for (size_t i = 0; i < cases.size(); ++i) {
       const Case& one = cases[i];
-      shared.current_case = one.number;
+      now.current_case = one.number;
+      CaseTally& counted = tally.of_case[one.number - first];
       watch(kHangSeconds);
       if (jobs[i].refused.code != ErrorCode::kNone) {
-        ++shared.not_lowered;
+        counted.refused = 1;
         continue;
       }
-      ++shared.traces;
-      shared.steps += one.applied;
-      for (const auto& step : one.schedule.trace().steps) ++shared.applied[primitive_number(*step->def)];
+      counted.ran = 1;
+      counted.steps = one.applied;
+      for (const auto& step : one.schedule.trace().steps) ++counted.applied[primitive_number(*step->def)];
       const std::string what =
           difference(*one.program, jobs[i].scheduled, *one.expected, one.number % 2 == 0,
                      [&](std::span<void* const> buffers) { return jobs[i].run(buffers, one.program->ints); });
-      if (!what.empty()) report(shared, one.number, blamed(*one.program, jobs[i].scheduled, *one.expected, what));
+      if (!what.empty()) tally.report(one.number, blamed(*one.program, jobs[i].scheduled, *one.expected, what));
     }
     watch(0);
   }
 
-  void run_single_again(Shared& shared, int64_t number) {
+  void run_single_again(Tally& tally, int64_t number) {
     const Program program = program_of(number);
     const Made made = schedule_of(program, number, [](const PrimitiveDef&, ErrorCode) {});
     if (made.applied == 0) return;
     if (const std::string what = check(program, number, made.schedule.func()); !what.empty())
-      report(shared, number, what);
+      tally.report(number, what);
   }
 
   /// The trace's text and JSON must lead to the same program.
@@ -340,27 +294,6 @@ class Worker {
   std::shared_ptr<Program> program_;
   std::shared_ptr<Expected> expected_;
 };
-
-/// Runs fn in a child; true if it exited normally, with its exit code; else the signal.
-struct Outcome {
-  bool exited;
-  int code;
-};
-Outcome in_child(const std::function<int()>& fn) {
-  fflush(nullptr);
-  const pid_t pid = fork();
-  FETTLE_CHECK(pid >= 0);
-  if (pid == 0) _exit(fn());
-  int status = 0;
-  waitpid(pid, &status, 0);
-  if (WIFEXITED(status)) return {true, WEXITSTATUS(status)};
-  return {false, WTERMSIG(status)};
-}
-
-std::string signal_text(int signal) {
-  return is_hang(signal) ? fmt::format("it hangs (over {} s)", kHangSeconds)
-                         : fmt::format("it crashes: {}", strsignal(signal));
-}
 
 /// Drops steps for as long as something is wrong.
 void shrink(const FuzzOptions& options, Finding& finding) {
@@ -440,72 +373,40 @@ void shrink(const FuzzOptions& options, Finding& finding) {
 
 FuzzReport fuzz(const FuzzOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  FETTLE_CHECK(memory != MAP_FAILED);
-  auto& shared = *new (memory) Shared{};
-  constexpr int64_t kChunk = 1024;  // cases of one process
   FuzzReport out;
-  const auto add = [&](int64_t number, std::string what) { out.findings.push_back({number, std::move(what), "", ""}); };
-  /// Cases [begin, end) in children, in batches of `batch`; goes on behind a crash.
-  const std::function<void(int64_t, int64_t, int)> run = [&](int64_t begin, int64_t end, int batch) {
-    while (begin < end && shared.traces < options.traces &&
-           shared.n_findings + static_cast<int>(out.findings.size()) < options.max_findings) {
-      shared.done_to = begin;
-      const Outcome outcome = in_child([&] {
-        Worker(options).work(shared, begin, end, batch, options.traces);
-        return has_leaks() ? 1 : 0;
-      });
-      if (outcome.exited) {
-        if (outcome.code != 0)
-          add(shared.current_case, fmt::format("the process of cases {} to {} ends with status {} (what it lost is "
-                                               "on the error stream)",
-                                               begin, shared.current_case, outcome.code));
-        return;
-      }
-      const int64_t at = shared.done_to;
-      if (batch > 1 && shared.compiling) {  // one of these
-        const int64_t batch_end = shared.batch_end;
-        run(at, batch_end, 1);
-        begin = batch_end;
-      } else {
-        add(shared.current_case, signal_text(outcome.code));
-        begin = shared.current_case + 1;
-      }
-      shared.compiling = 0;
-    }
+  int64_t idle = 0;  // cases since the last that ran
+  const auto work = [&, worker = std::optional<Worker>()](Tally& tally, At& at, int64_t first, int64_t end) mutable {
+    if (!worker) worker.emplace(options);
+    worker->work(tally, at, first, end);
   };
-  for (int64_t at = options.first_case;; at += kChunk) {
-    const int64_t cases = shared.cases;
-    const size_t crashes = out.findings.size();
-    const int wrong = shared.n_findings;
-    run(at, at + kChunk, options.batch);
-    if (options.progress) {
-      for (size_t i = crashes; i < out.findings.size(); ++i) options.progress(shared.traces, &out.findings[i]);
-      for (int i = wrong; i < shared.n_findings; ++i) {
-        const Finding found{shared.findings[i].case_number, shared.findings[i].what, "", ""};
-        options.progress(shared.traces, &found);
-      }
-      options.progress(shared.traces, nullptr);
+  const auto take = [&](const Tally& tally) {
+    for (int i = 0; i < tally.n_findings; ++i) {
+      out.findings.push_back({tally.findings[i].case_number, tally.findings[i].what, "", ""});
+      if (options.progress) options.progress(out.traces, &out.findings.back());
     }
-    if (shared.traces >= options.traces ||
-        shared.n_findings + static_cast<int>(out.findings.size()) >= options.max_findings)
-      break;
-    if (shared.cases == cases) break;  // nothing is made at all
-  }
-  for (int i = 0; i < shared.n_findings; ++i) add(shared.findings[i].case_number, shared.findings[i].what);
-  out.cases = shared.cases;
-  out.traces = shared.traces;
-  out.steps = shared.steps;
-  out.not_lowered = shared.not_lowered;
-  const auto defs = primitive_defs();
-  for (size_t p = 0; p < defs.size(); ++p) {
-    PrimitiveCount& count = out.primitives[std::string(defs[p]->name)];
-    count.applied = shared.applied[p];
-    for (int code = 0; code < kMaxCodes; ++code)
-      if (shared.refused[p][code]) count.refused[static_cast<ErrorCode>(code)] = shared.refused[p][code];
-  }
+    const auto defs = primitive_defs();
+    for (int c = 0; c < options.batch && out.traces < options.traces; ++c) {
+      const CaseTally& one = tally.of_case[c];
+      out.cases += one.made;
+      out.not_lowered += one.refused;
+      idle = one.ran != 0 ? 0 : idle + 1;
+      if (one.ran == 0) continue;
+      ++out.traces;
+      out.steps += one.steps;
+      for (size_t p = 0; p < defs.size(); ++p) out.primitives[std::string(defs[p]->name)].applied += one.applied[p];
+    }
+    for (size_t p = 0; p < defs.size(); ++p)
+      for (int code = 0; code < kMaxCodes; ++code)
+        if (tally.refused[p][code] != 0)
+          out.primitives[std::string(defs[p]->name)].refused[static_cast<ErrorCode>(code)] += tally.refused[p][code];
+    if (options.progress) options.progress(out.traces, nullptr);
+    return out.traces < options.traces && static_cast<int>(out.findings.size()) < options.max_findings &&
+           idle < kMostIdleCases;
+  };
+  run_batches({.processes = options.processes, .first_case = options.first_case, .cases = options.batch}, work, take);
+  if (static_cast<int>(out.findings.size()) > options.max_findings)
+    out.findings.resize(static_cast<size_t>(std::max(1, options.max_findings)));
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  munmap(memory, sizeof(Shared));
   if (options.shrink)
     for (Finding& finding : out.findings) shrink(options, finding);
   return out;

@@ -37,8 +37,10 @@ struct FuzzOptions {
   int max_findings = 1;
   /// Shrinks what is found.
   bool shrink = true;
-  /// Programs compiled together; a crash while compiling is looked for among them one by one.
+  /// Programs compiled together, at most 256; a crash while compiling is looked for among them one by one.
   int batch = 32;
+  /// Processes at once. Whatever their number, what is found and counted is the same.
+  int processes = 1;
   /// Checks that let everything pass (base/checks.h): how the fuzzer itself is tested.
   std::vector<std::string> disabled_checks;
   /// Told now and then how many traces have run, and each finding as it comes, before it is shrunk.
@@ -63,7 +65,7 @@ struct FuzzReport {
   std::string to_text() const;
 };
 
-/// Each batch of cases runs in a process of its own, so that a crash or a hang (20 s) is a finding too.
+/// Batches of cases run in processes of their own, so that a crash or a hang (20 s) is a finding too.
 FuzzReport fuzz(const FuzzOptions& options);
 
 /// Replays a finding as it is printed, program and trace (both may be edited): prints the scheduled and the lowered

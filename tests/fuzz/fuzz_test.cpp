@@ -54,6 +54,53 @@ TEST(Fuzz, AffineProgramsInOtherOrdersComputeWhatIsInterpreted) {
   EXPECT_GT(report.primitives.at("reschedule").applied, 100) << report.to_text();
 }
 
+TEST(Fuzz, TheNumberOfProcessesChangesNothing) {
+  FuzzOptions options;
+  options.seed = 4;
+  options.traces = 150;
+  options.backend = find_backend("llvm");
+  const FuzzReport one = fuzz(options);
+  options.processes = 3;
+  const FuzzReport three = fuzz(options);
+  EXPECT_EQ(one.traces, three.traces);
+  EXPECT_EQ(one.steps, three.steps);
+  EXPECT_EQ(one.cases, three.cases);
+  EXPECT_EQ(one.not_lowered, three.not_lowered);
+  for (const auto& [name, count] : one.primitives) {
+    EXPECT_EQ(count.applied, three.primitives.at(name).applied) << name;
+    EXPECT_EQ(count.refused, three.primitives.at(name).refused) << name;
+  }
+}
+
+/// LLVM's code, but that every twentieth program or so ends its process when it runs.
+Result<> compile_with_crashes(std::span<Job> jobs, const Target& target) {
+  FETTLE_TRY_VOID(find_backend("llvm")->compile(jobs, target));
+  for (Job& job : jobs)
+    if (job.run && canonical_hash(job.scheduled).low % 20 == 0)
+      job.run = [](std::span<void* const>, std::span<const int64_t>) -> Result<> { std::abort(); };
+  return {};
+}
+
+TEST(Fuzz, WhatEndsAProcessIsAFindingAndTheOthersGoOn) {
+  const Backend crashing{"crashing", "host", compile_with_crashes, "", nullptr};
+  FuzzOptions options;
+  options.seed = 5;
+  options.traces = 200;
+  options.backend = &crashing;
+  options.max_findings = 60;
+  options.shrink = false;
+  const FuzzReport one = fuzz(options);
+  EXPECT_EQ(one.traces, 200);
+  EXPECT_GE(one.findings.size(), 2u);
+  options.processes = 3;
+  const FuzzReport three = fuzz(options);
+  ASSERT_EQ(three.findings.size(), one.findings.size());
+  for (size_t i = 0; i < one.findings.size(); ++i) {
+    EXPECT_EQ(three.findings[i].case_number, one.findings[i].case_number);
+    EXPECT_NE(three.findings[i].what.find("it crashes"), std::string::npos) << three.findings[i].what;
+  }
+}
+
 // NVRTC needs no device: what is printed is at least CUDA C++.
 TEST(Fuzz, SchedulesPrintedAsCudaCompile) {
   if (!has_nvrtc()) GTEST_SKIP() << "no NVRTC; FETTLE_NVRTC may name it";

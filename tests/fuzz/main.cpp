@@ -1,5 +1,5 @@
-// fuzz [--seed S] [--traces N] [--backend llvm|c|…] [--programs all|affine] [--case I] [--findings K]
-// [--disable CHECK]…: what `make fuzz` runs; --examine FILE shows what became of a finding, as it was printed. Exit
+// fuzz [--seed S] [--traces N] [--backend llvm|c|…] [--programs all|affine] [--case I] [--findings K] [--batch B]
+// [--processes P] [--disable CHECK]…: what `make fuzz` runs; --examine FILE shows what became of a finding, as it was printed. Exit
 // status 0: nothing found · 1: something was · 2: wrong usage.
 #include <fmt/format.h>
 #include <unistd.h>
@@ -16,11 +16,12 @@ int main(int argc, char** argv) {
   using namespace fettle::fuzz;
   FuzzOptions options;
   options.backend = find_backend("llvm");
+  options.processes = fettle::available_threads();
   std::optional<std::string> examined;
   const auto wrong = [](const std::string& what) {
     fmt::print(stderr,
                "fuzz: {}\nusage: fuzz [--seed S] [--traces N] [--backend NAME] [--case I] [--findings K] [--batch B] "
-               "[--programs all|affine] "
+               "[--processes P] [--programs all|affine] "
                "[--disable CHECK]… [--examine FILE]\n",
                what);
     return 2;
@@ -60,7 +61,9 @@ int main(int argc, char** argv) {
       options.first_case = number;
     } else if (name == "--findings") {
       options.max_findings = static_cast<int>(number);
-    } else if (name == "--batch" && number > 0) {
+    } else if (name == "--processes" && number > 0) {
+      options.processes = static_cast<int>(number);
+    } else if (name == "--batch" && number > 0 && number <= 256) {
       options.batch = static_cast<int>(number);
     } else {
       return wrong(fmt::format("no option {}", name));

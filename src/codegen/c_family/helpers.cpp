@@ -175,6 +175,7 @@ constexpr const char* kF32FromBf16 = R"({Q}float f32_from_bf16({u16} h) {
 }  // namespace
 
 Helper helper(std::string_view name, const Dialect& d) {
+  if (const auto own = d.helpers.find(name); own != d.helpers.end()) return {d.helper_qualifier + own->second, {}};
   const auto text = [&](const char* pattern, std::vector<std::string> uses, DType type = kF32) {
     return Helper{filled(pattern, {{"Q", d.helper_qualifier},
                                    {"f", type.to_string()},

@@ -142,9 +142,10 @@ SourcePrinter::Text SourcePrinter::expr(const Expr& e) {
       std::string text;
       if (is_small(e.dtype())) {
         const double v = e.as<FloatImmNode>()->value;
-        text = use_helper("round_" + e.dtype().to_string() + "_f64", {float_literal(v, kF64)}).text;
-        // Small integers are values of every float type.
-        if (v == std::trunc(v) && std::fabs(v) <= 256) text = float_literal(v, kF32);
+        // Small integers, and what is infinite, are values of every float type.
+        const bool is_exact = (v == std::trunc(v) && std::fabs(v) <= 256) || std::isinf(v);
+        text = is_exact ? float_literal(v, kF32)
+                        : use_helper("round_" + e.dtype().to_string() + "_f64", {float_literal(v, kF64)}).text;
       } else {
         text = literal(e, dialect_);
       }
@@ -327,6 +328,8 @@ SourcePrinter::Text SourcePrinter::call_text(const CallNode& node) {
     return {known->second, kEquality};
   std::vector<std::string> args;
   for (const Expr& arg : node.args) args.push_back(value(arg));
+  if (const auto known = dialect_.functions.find(name); known != dialect_.functions.end())
+    return {fmt::format(fmt::runtime(known->second), fmt::join(args, ", "))};
   const DType of = node.args.empty() ? type : node.args[0].dtype();
   if (name == "bitcast" && args.size() == 1 && of.bits == type.bits && !of.is_bool() && !type.is_bool()) {
     Text bits{args[0]};

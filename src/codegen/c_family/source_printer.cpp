@@ -254,12 +254,23 @@ void SourcePrinter::print_let(const LetNode& let) {
   forget(let.var.get());
 }
 
+std::string SourcePrinter::stored(const Expr& value, DType type) {
+  if (!type.is_float() || type.bits != 16) return expr(value).text;
+  const auto* copied = value.as<LoadNode>();
+  if (copied && copied->dtype == type && is_true(copied->mask)) return element(copied->buffer, copied->indices);
+  return use_helper(type.to_string() + "_from_f32", {unrounded(value)}).text;
+}
+
+std::string SourcePrinter::unrounded(const Expr& value) {
+  const auto* rounding = value.as<CastNode>();
+  return expr(rounding && rounding->a.dtype() == kF32 ? rounding->a : value).text;
+}
+
 void SourcePrinter::print_store(const StoreNode& store) {
   const DType type = store.buffer->dtype;
   if (store.value.dtype().is_vector() || (store.mask && store.mask.dtype().is_vector()))
     return fail_with("a vector is stored to " + store.buffer->name);
-  std::string what = expr(store.value).text;
-  if (type.is_float() && type.bits == 16) what = use_helper(type.to_string() + "_from_f32", {what}).text;
+  const std::string what = stored(store.value, type);
   const std::string statement = element(store.buffer, store.indices) + " = " + what + ";";
   if (is_true(store.mask)) return line(statement);
   open("if (" + expr(store.mask).text + ")");

@@ -80,6 +80,10 @@ class SourcePrinter {
   Text expr(const Expr& e);
   /// The text of `e`, in parentheses if it binds less tightly than `level`.
   std::string expr(const Expr& e, Level level);
+  /// `value` as memory of this type has it. An element of 16 bits that is only copied stays as it is.
+  std::string stored(const Expr& value, DType type);
+  /// Without a rounding to 16 bits that is the last thing done: what is rounded when it is stored need not be before.
+  std::string unrounded(const Expr& value);
   /// The lvalue of an element: "A[i * 4 + 1]".
   std::string element(const Buffer& buffer, const std::vector<Expr>& indices);
   /// A call of a helper function, which is then printed too.

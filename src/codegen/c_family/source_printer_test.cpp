@@ -64,6 +64,26 @@ void f(const float *A, const float *B_, float *C, int64_t n) {
 )");
 }
 
+TEST(CFamily, HalvesAreCopiedAsTheyAreAndRoundedOnce) {
+  Dialect dialect;
+  dialect.helpers = {{"f32_from_f16", "float f32_from_f16(uint16_t h) { return native(h); }\n"},
+                     {"f16_from_f32", "uint16_t f16_from_f32(float a) { return native(a); }\n"}};
+  EXPECT_EQ(printed(R"(lowered func f(A: f16[64], B: f16[64] output, C: f16[64] output):
+  B[0] = A[1]
+  C[0] = f16(f32(A[1]) * 3.0)
+)",
+                    dialect),
+            R"(static inline float f32_from_f16(uint16_t h) { return native(h); }
+
+static inline uint16_t f16_from_f32(float a) { return native(a); }
+
+void f(const uint16_t *A, uint16_t *B, uint16_t *C) {
+  B[0] = A[1];
+  C[0] = f16_from_f32(f32_from_f16(A[1]) * 3.0f);
+}
+)");
+}
+
 TEST(CFamily, ThreadsScopesAndBarriers) {
   EXPECT_EQ(printed(R"(lowered func f(A: f32[64], C: f32[64] output):
   for b in 4 thread axis("blockIdx.x"):

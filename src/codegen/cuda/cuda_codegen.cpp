@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "codegen/c_family/source_printer.h"
+#include "codegen/cuda/instructions.h"
 #include "codegen/cuda/tensor_engine.h"
 #include "ir/rewrite.h"
 #include "lower/device/passes.h"
@@ -21,6 +22,7 @@ Dialect cuda_dialect() {
             .uint_types = {"unsigned char", "unsigned short", "unsigned int", "unsigned long long"}};
   d.helper_qualifier = "static __device__ inline ";
   d.math_names = {{"round", "rint"}, {"abs", "fabs"}};
+  d.helpers = cuda_helpers();
   d.scopes["shared"] = {.declaration = "__shared__ __align__(16) ", .pointer = "", .initializer = "", .at_top = false};
   for (const char* scope : {"local", "register", "fragment"})
     d.scopes[scope] = {.declaration = "__align__(16) ", .pointer = "", .initializer = "", .at_top = false};
@@ -30,6 +32,7 @@ Dialect cuda_dialect() {
   }
   d.statements["barrier"] = "__syncthreads();";
   d.values[kIsProducerCall] = "threadIdx.y == blockDim.y - 1";
+  d.functions[kLaneValueCall] = "__shfl_sync(0xffffffffu, {})";
   d.unroll_hint = "#pragma unroll";
   d.reserved = {"threadIdx",   "blockIdx", "blockDim", "gridDim", "warpSize",
                 "shared_pool", "mma_a",    "mma_b",    "mma_c",   "panel"};
@@ -127,11 +130,6 @@ class CudaPrinter : public SourcePrinter {
     line(fmt::format("*({} *)&{} = {}({});", vector, element(store.buffer, {at}),
                      words.size() == 1 ? "" : "make_" + vector, fmt::join(words, ", ")));
   }
-  // What is rounded when it is stored need not be before.
-  std::string unrounded(const Expr& e) {
-    const auto* rounding = e.as<CastNode>();
-    return expr(rounding && rounding->a.dtype() == kF32 ? rounding->a : e).text;
-  }
 
   void print_evaluate(const EvaluateNode& node) override {
     const auto* call = node.value.as<CallNode>();
@@ -148,12 +146,13 @@ class CudaPrinter : public SourcePrinter {
       return line("__syncthreads();");
     }
     if (call->name == kAsyncCopyCall)
-      return line(fmt::format("copy_async<{}>({}, {});", *as_int(call->args[2]), address(call->args[0]),
-                              address(call->args[1])));
+      return line(fmt::format("copy_async<{}>({}, {}{});", *as_int(call->args[2]), address(call->args[0]),
+                              address(call->args[1]),
+                              call->args.size() > 3 ? ", " + expr(call->args[3]).text : std::string()));
     if (kernel_->producer_threads > 0 && print_engine(*call)) return;
-    if (!call->name.starts_with("mma_m16n8k16_f16")) return SourcePrinter::print_evaluate(node);
+    if (!call->name.starts_with(kMmaPrefix)) return SourcePrinter::print_evaluate(node);
     uses_mma_ = true;
-    call->name == "mma_m16n8k16_f16" ? print_product(*call) : print_move(*call);
+    is_mma_product(*call) ? print_product(*call) : print_move(*call);
   }
 
   // What is for the copy engine and warp groups; false where it is something else.
@@ -256,6 +255,11 @@ class CudaPrinter : public SourcePrinter {
                      fmt::join(at, ", ")));
   }
 
+  static constexpr std::string_view kMmaPrefix = "mma_m16n8k16_";
+  // Behind the prefix: the type of the factors, and, of what moves tiles, what it does.
+  static bool is_mma_product(const CallNode& call) {
+    return call.name.find('_', kMmaPrefix.size()) == std::string::npos;
+  }
   static bool in_fragment(const Expr& arg) { return arg.as<AddressNode>()->buffer->scope == kScopeFragment; }
   std::string address(const Expr& arg) {
     const auto* pointer = arg.as<AddressNode>();
@@ -277,12 +281,12 @@ class CudaPrinter : public SourcePrinter {
     const std::string a = loaded(0, "a", 4), b = loaded(1, "b", 2);
     const std::string at = address(call.args[4]);
     if (in_fragment(call.args[4])) {
-      line(fmt::format("mma_m16n8k16({}, {}, {});", at, a, b));
+      line(fmt::format("{}({}, {}, {});", call.name, at, a, b));
     } else {
       const std::string stride = expr(call.args[5]).text;
       line("float mma_c[4];");
       line(fmt::format("mma_load_c(mma_c, {}, {});", at, stride));
-      line(fmt::format("mma_m16n8k16(mma_c, {}, {});", a, b));
+      line(fmt::format("{}(mma_c, {}, {});", call.name, a, b));
       line(fmt::format("mma_store_c({}, {}, mma_c);", at, stride));
     }
     close();
@@ -290,7 +294,7 @@ class CudaPrinter : public SourcePrinter {
 
   // …_load_a(D, sd, A, sa) and the like: one of the two is in fragments.
   void print_move(const CallNode& call) {
-    const std::string name = call.name.substr(std::string_view("mma_m16n8k16_f16_").size());
+    const std::string name = call.name.substr(call.name.find('_', kMmaPrefix.size()) + 1);
     if (name == "fill") return line(fmt::format("mma_fill_c({});", address(call.args[0])));
     if (name.starts_with("store"))
       return line(fmt::format("mma_store_c({}, {}, {});", address(call.args[0]), expr(call.args[1]).text,
@@ -339,7 +343,7 @@ constexpr const char* kPairs =
 }}
 )";
 
-// PTX ISA, "cp.async": 4, 8 or 16 bytes from global to shared memory.
+// PTX ISA, "cp.async": 4, 8 or 16 bytes from global to shared memory; zeros where `reads` says that none are read.
 constexpr const char* kAsyncCopies =
     R"(template <int bytes>
 static __device__ __forceinline__ void copy_async(void *to, const void *from) {
@@ -348,6 +352,15 @@ static __device__ __forceinline__ void copy_async(void *to, const void *from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
   else
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(bytes) : "memory");
+}
+template <int bytes>
+static __device__ __forceinline__ void copy_async(void *to, const void *from, bool reads) {
+  const unsigned int at = (unsigned int)__cvta_generic_to_shared(to);
+  const int count = reads ? bytes : 0;
+  if (bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(count) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(at), "l"(from), "n"(bytes), "r"(count) : "memory");
 }
 static __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int groups>
@@ -358,23 +371,40 @@ static __device__ __forceinline__ void copies_done() { asm volatile("cp.async.wa
 
 )";
 
-// Tiles of mma.m16n8k16, by the 32 lanes of a warp. PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point
+// Tiles of mma.m16n8k16, by the 32 lanes of a warp, which lie along threadIdx.x, or x and y. PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point
 // type": lane 4*g + t has of A[16, 16] the pairs of columns 2t and 2t + 8 in rows g and g + 8, of B[16, 8] the pairs of
 // rows 2t and 2t + 8 in column g, and of C[16, 8] the pair of columns 2t in rows g and g + 8. ldmatrix: lane l gives
 // the address of row l % 8 of the 8 x 8 matrix l / 8, and has then of each matrix the pair of columns 2t in row g.
 constexpr const char* kMma =
-    R"(static __device__ __forceinline__ void mma_load_a(unsigned int *a, const unsigned short *A, long long sa) {
-  const int lane = threadIdx.x & 31, g = lane >> 2, t = 2 * (lane & 3);
+    R"(static __device__ __forceinline__ int warp_lane() {
+  return (blockDim.x < 32 ? threadIdx.x + blockDim.x * threadIdx.y : threadIdx.x) & 31;
+}
+static __device__ __forceinline__ void mma_load_a(unsigned int *a, const unsigned short *A, long long sa) {
+  const int lane = warp_lane(), g = lane >> 2, t = 2 * (lane & 3);
   for (int i = 0; i < 4; ++i) {
     const unsigned short *at = A + (g + (i & 1) * 8) * sa + t + (i >> 1) * 8;
     a[i] = at[0] | (unsigned int)at[1] << 16;
   }
 }
 static __device__ __forceinline__ void mma_load_b(unsigned int *b, const unsigned short *B, long long sb) {
-  const int lane = threadIdx.x & 31, g = lane >> 2, t = 2 * (lane & 3);
+  const int lane = warp_lane(), g = lane >> 2, t = 2 * (lane & 3);
   for (int i = 0; i < 2; ++i) {
     const unsigned short *at = B + (t + i * 8) * sb + g;
     b[i] = at[0] | (unsigned int)at[sb] << 16;
+  }
+}
+static __device__ __forceinline__ void mma_load_a_km(unsigned int *a, const unsigned short *X, long long sx) {
+  const int lane = warp_lane(), g = lane >> 2, t = 2 * (lane & 3);
+  for (int i = 0; i < 4; ++i) {
+    const unsigned short *at = X + (t + (i >> 1) * 8) * sx + g + (i & 1) * 8;
+    a[i] = at[0] | (unsigned int)at[sx] << 16;
+  }
+}
+static __device__ __forceinline__ void mma_load_b_nk(unsigned int *b, const unsigned short *X, long long sx) {
+  const int lane = warp_lane(), g = lane >> 2, t = 2 * (lane & 3);
+  for (int i = 0; i < 2; ++i) {
+    const unsigned short *at = X + g * sx + t + i * 8;
+    b[i] = at[0] | (unsigned int)at[1] << 16;
   }
 }
 static __device__ __forceinline__ void ldmatrix_a(unsigned int *a, const unsigned short *row) {
@@ -382,45 +412,65 @@ static __device__ __forceinline__ void ldmatrix_a(unsigned int *a, const unsigne
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(at) : "memory");
 }
+static __device__ __forceinline__ void ldmatrix_a_km(unsigned int *a, const unsigned short *row) {
+  const unsigned int at = (unsigned int)__cvta_generic_to_shared(row);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(at) : "memory");
+}
 static __device__ __forceinline__ void ldmatrix_b(unsigned int *b, const unsigned short *row) {
   const unsigned int at = (unsigned int)__cvta_generic_to_shared(row);
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
                : "=r"(b[0]), "=r"(b[1]) : "r"(at) : "memory");
 }
-static __device__ __forceinline__ void mma_load_a_aligned(unsigned int *a, const unsigned short *A, long long sa) {
-  const int lane = threadIdx.x & 31;
-  ldmatrix_a(a, A + (lane & 15) * sa + (lane >> 4) * 8);
+static __device__ __forceinline__ void ldmatrix_b_nk(unsigned int *b, const unsigned short *row) {
+  const unsigned int at = (unsigned int)__cvta_generic_to_shared(row);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(b[0]), "=r"(b[1]) : "r"(at) : "memory");
 }
-static __device__ __forceinline__ void mma_load_b_aligned(unsigned int *b, const unsigned short *B, long long sb) {
-  const int lane = threadIdx.x & 31;
-  ldmatrix_b(b, B + (lane & 15) * sb);
-}
-static __device__ __forceinline__ void mma_load_a_swizzled(unsigned int *a, const unsigned short *A, int sa, int at,
-                                                           int line, int rows) {
-  const int lane = threadIdx.x & 31, row = (lane & 15) * sa;
-  ldmatrix_a(a, A + ((at + row + (lane >> 4) * 8) ^ (row / line % rows * 8)));
-}
-static __device__ __forceinline__ void mma_load_b_swizzled(unsigned int *b, const unsigned short *B, int sb, int at,
-                                                           int line, int rows) {
-  const int lane = threadIdx.x & 31, row = (lane & 15) * sb;
-  ldmatrix_b(b, B + ((at + row) ^ (row / line % rows * 8)));
-}
+// Which row and column of the tile in memory a lane gives the address of.
+static __device__ __forceinline__ int row_a(int lane) { return lane & 15; }
+static __device__ __forceinline__ int column_a(int lane) { return (lane >> 4) * 8; }
+static __device__ __forceinline__ int row_a_km(int lane) { return (lane & 7) + (lane >> 4) * 8; }
+static __device__ __forceinline__ int column_a_km(int lane) { return (lane >> 3 & 1) * 8; }
+static __device__ __forceinline__ int row_b(int lane) { return lane & 15; }
+static __device__ __forceinline__ int column_b(int) { return 0; }
+static __device__ __forceinline__ int row_b_nk(int lane) { return lane & 7; }
+static __device__ __forceinline__ int column_b_nk(int lane) { return (lane >> 3 & 1) * 8; }
+#define FETTLE_LOAD_TILE(tile)                                                                                        \
+  static __device__ __forceinline__ void mma_load_##tile##_aligned(unsigned int *to, const unsigned short *X,          \
+                                                                   long long sx) {                                     \
+    const int lane = warp_lane();                                                                                 \
+    ldmatrix_##tile(to, X + row_##tile(lane) * sx + column_##tile(lane));                                              \
+  }                                                                                                                    \
+  static __device__ __forceinline__ void mma_load_##tile##_swizzled(unsigned int *to, const unsigned short *X, int sx, \
+                                                                    int at, int line, int rows) {                      \
+    const int lane = warp_lane(), row = row_##tile(lane) * sx;                                                    \
+    ldmatrix_##tile(to, X + ((at + row + column_##tile(lane)) ^ (row / line % rows * 8)));                             \
+  }
+FETTLE_LOAD_TILE(a)
+FETTLE_LOAD_TILE(a_km)
+FETTLE_LOAD_TILE(b)
+FETTLE_LOAD_TILE(b_nk)
 static __device__ __forceinline__ void mma_load_c(float *c, const float *C, long long sc) {
-  const int lane = threadIdx.x & 31, g = lane >> 2, t = 2 * (lane & 3);
+  const int lane = warp_lane(), g = lane >> 2, t = 2 * (lane & 3);
   for (int i = 0; i < 4; ++i) c[i] = C[(g + (i >> 1) * 8) * sc + t + (i & 1)];
 }
 static __device__ __forceinline__ void mma_store_c(float *C, long long sc, const float *c) {
-  const int lane = threadIdx.x & 31, g = lane >> 2, t = 2 * (lane & 3);
+  const int lane = warp_lane(), g = lane >> 2, t = 2 * (lane & 3);
   for (int i = 0; i < 4; ++i) C[(g + (i >> 1) * 8) * sc + t + (i & 1)] = c[i];
 }
 static __device__ __forceinline__ void mma_fill_c(float *c) {
   for (int i = 0; i < 4; ++i) c[i] = 0.0f;
 }
-static __device__ __forceinline__ void mma_m16n8k16(float *c, const unsigned int *a, const unsigned int *b) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
+#define FETTLE_MMA(type)                                                                                             \
+  static __device__ __forceinline__ void mma_m16n8k16_##type(float *c, const unsigned int *a, const unsigned int *b) { \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." #type "." #type ".f32 "                                      \
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                     \
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                                      \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                                  \
+  }
+FETTLE_MMA(f16)
+FETTLE_MMA(bf16)
 
 )";
 

@@ -20,7 +20,7 @@ Result<std::string> compiled(const std::string& source, std::string_view arch, c
   return code;
 }
 
-Result<GpuCode> emit_cuda_code(const DeviceProgram& program, const Target& target, ObjectCache& cache) {
+Result<GpuCode> emit_cuda_code(const DeviceProgram& program, const Target& target, bool portable, ObjectCache& cache) {
   FETTLE_TRY(const std::string source, emit_cuda(program));
   // As on the CPU, a*b + c is one rounding unless the program says otherwise.
   const bool contracts = program.host->annotations.get_int(kContractKey, 1) != 0;
@@ -28,6 +28,7 @@ Result<GpuCode> emit_cuda_code(const DeviceProgram& program, const Target& targe
   GpuCode code{{}, dynamic_shared_bytes};
   FETTLE_TRY(std::string machine_code, compiled(source, target.cpu, option, cache));
   code.images.push_back(std::move(machine_code));
+  if (!portable) return code;
   // What only the target's architecture has is in no PTX for others.
   if (auto text = compiled(source, kFallback, option, cache)) code.images.push_back(std::move(*text));
   return code;

@@ -1,6 +1,8 @@
 // The text of kernels in CUDA C++; compiled where NVRTC is found.
 #include "codegen/cuda/cuda_codegen.h"
 
+#include <fmt/format.h>
+
 #include "codegen/cuda/cuda_compile.h"
 #include "codegen/cuda/run.h"
 #include "codegen/device/testing.h"
@@ -172,6 +174,25 @@ TEST(Cuda, VectorizedCopiesOfAlignedNeighboursAreOneAccess) {
     ASSERT_OK(source);
     EXPECT_EQ(source->find("*(const ") != std::string::npos, *expected != '\0') << *source;
     EXPECT_NE(source->find(expected), std::string::npos) << *source;
+    EXPECT_SAME_ON_DEVICES(s);
+  }
+}
+
+TEST(Cuda, HalvesAreConvertedByInstructions) {
+  for (const char* type : {"f16", "bf16"}) {
+    auto s =
+        gpu_schedule(fmt::format("A: {0}[64]\nB: {0}[64]\nfor i in 64: B[i] = {0}(f32(A[i]) * 0.375)", type), "cuda");
+    ASSERT_OK(bind(s, {s.loop("i"), "threadIdx.x"}));
+    const auto program = lower_for_device(s.func(), *s.target());
+    ASSERT_OK(program);
+    const auto source = emit_cuda(*program);
+    ASSERT_OK(source);
+    EXPECT_NE(source->find(fmt::format("cvt.rn.{}.f32", type)), std::string::npos) << *source;
+    EXPECT_EQ(source->find("round_"), std::string::npos) << *source;  // once is enough
+    for (const char* arch : {"sm_80", "sm_90a", "compute_80"}) {
+      if (!has_nvrtc()) break;
+      EXPECT_OK(compile_cuda(*source, arch));
+    }
     EXPECT_SAME_ON_DEVICES(s);
   }
 }

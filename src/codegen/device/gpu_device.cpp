@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <map>
 #include <mutex>
 
@@ -93,7 +94,7 @@ Result<CompiledProgram> compile_for_gpu(const Func& scheduled, const Target& tar
     return fail(ErrorCode::E301, "there is no plain code for devices of kind \"" + target.kind + "\"", scheduled->name);
   const PrologueSplit split = split_prologue(scheduled);
   FETTLE_TRY(const DeviceProgram program, lower_for_device(split.main, target));
-  FETTLE_TRY(const GpuCode code, emit(program, target, cache));
+  FETTLE_TRY(const GpuCode code, emit(program, target, request.portable, cache));
   FETTLE_TRY(std::vector<uint8_t> object,
              compile_stub(program, device_code(program, code.images, code.dynamic_shared_bytes), request.entry));
   CompiledProgram made{.kernel = image_of(request.entry, std::move(object)), .kernel_params = split.main->params};
@@ -144,6 +145,85 @@ Result<> launch_on_gpu(const DeviceStream& stream, const LoadedImage& image, std
       queue.wait() != FETTLE_OK)
     return failed(driver, queue.why);
   return {};
+}
+
+namespace {
+
+/// A graph that is dropped.
+struct OwnedGraph {
+  const FettleQueue& queue;
+  void* graph = nullptr;
+  ~OwnedGraph() {
+    if (graph) queue.device->driver->drop_graph(queue.device->handle, graph);
+  }
+};
+struct OwnedMark {
+  const FettleQueue& queue;
+  void* mark;
+  explicit OwnedMark(FettleQueue& in)
+      : queue(in), mark(in.device->driver->mark(in.device->handle, in.stream, in.why)) {}
+  ~OwnedMark() {
+    if (mark) queue.device->driver->drop_mark(queue.device->handle, mark);
+  }
+};
+
+Result<> flush_caches(FettleContext* context, int64_t bytes) {
+  FettleQueue& queue = *context->queue;
+  void* const block = fettle_device_acquire(context, bytes);
+  const bool cleared = block && queue.clear(block, bytes) == FETTLE_OK;
+  fettle_device_release(context, block);
+  if (!cleared) return failed(*queue.device->driver, queue.why);
+  return {};
+}
+
+}  // namespace
+
+// Several launches are one graph where the driver has graphs, as they are in a model: else the host's part of a launch
+// would be timed where a kernel takes less.
+Result<double> time_on_gpu(const DeviceStream& stream, const LoadedImage& image, std::span<void* const> buffers,
+                           std::span<const int64_t> ints, const TimedLaunches& launches) {
+  FettleQueue& queue = *stream->queue;
+  const FettleDriver& driver = *queue.device->driver;
+  if (queue.enter() != FETTLE_OK) return failed(driver, queue.why);
+  const auto launch_all = [&] {
+    int32_t status = FETTLE_OK;
+    for (int64_t i = 0; i < launches.calls && status == FETTLE_OK; ++i)
+      status = image.function(stream.get(), const_cast<void**>(buffers.data()), ints.data());
+    return status;
+  };
+  OwnedGraph recorded{queue};
+  void* const recorder =
+      launches.calls > 1 && driver.begin_graph ? driver.begin_graph(queue.device->handle, queue.why) : nullptr;
+  if (recorder) {
+    void* const own = std::exchange(queue.stream, recorder);
+    const int32_t status = launch_all();
+    queue.stream = own;
+    recorded.graph = driver.end_graph(queue.device->handle, recorder, queue.why);
+    if (status != FETTLE_OK) return failed(driver, queue.why);
+  }
+  const auto work = [&] {
+    return recorded.graph ? driver.run_graph(queue.device->handle, recorded.graph, queue.stream, queue.why)
+                          : launch_all();
+  };
+  if (launches.flush_bytes > 0) FETTLE_TRY_VOID(flush_caches(stream.get(), launches.flush_bytes));
+  if (!driver.mark) {
+    if (queue.wait() != FETTLE_OK) return failed(driver, queue.why);
+    const auto begin = std::chrono::steady_clock::now();
+    if (work() != FETTLE_OK || queue.wait() != FETTLE_OK) return failed(driver, queue.why);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+  double seconds = 0;
+  const OwnedMark begin(queue);
+  if (!begin.mark || work() != FETTLE_OK) return failed(driver, queue.why);
+  const OwnedMark end(queue);
+  if (!end.mark || driver.seconds_between(queue.device->handle, begin.mark, end.mark, &seconds, queue.why) != FETTLE_OK)
+    return failed(driver, queue.why);
+  return seconds;
+}
+
+Result<std::string> name_of_gpu(const FettleDriver& driver) {
+  FETTLE_TRY(Opened* const opened, open(driver));
+  return std::string(driver.describe(opened->device.handle));
 }
 
 }  // namespace fettle

@@ -12,7 +12,9 @@ struct GpuCode {
   std::vector<std::string> images;
   int64_t (*dynamic_shared_bytes)(const DeviceKernel& kernel);
 };
-using EmitGpuCode = Result<GpuCode> (*)(const DeviceProgram& program, const Target& target, ObjectCache& cache);
+/// portable: of ProgramRequest.
+using EmitGpuCode = Result<GpuCode> (*)(const DeviceProgram& program, const Target& target, bool portable,
+                                        ObjectCache& cache);
 
 /// DeviceDef::compile.
 Result<CompiledProgram> compile_for_gpu(const Func& scheduled, const Target& target, const ProgramRequest& request,
@@ -25,6 +27,9 @@ Result<> copy_from_gpu(const FettleDriver& driver, void* host, const void* devic
 Result<DeviceStream> open_gpu_stream(const FettleDriver& driver);
 Result<> launch_on_gpu(const DeviceStream& stream, const LoadedImage& image, std::span<void* const> buffers,
                        std::span<const int64_t> ints);
+Result<double> time_on_gpu(const DeviceStream& stream, const LoadedImage& image, std::span<void* const> buffers,
+                           std::span<const int64_t> ints, const TimedLaunches& launches);
+Result<std::string> name_of_gpu(const FettleDriver& driver);
 
 /// The definition of the devices of one driver.
 template <const FettleDriver& driver, EmitGpuCode emit>
@@ -38,7 +43,9 @@ constexpr DeviceDef gpu_device(std::string_view kind, const char* driver_symbol)
           .copy_to = [](void* to, const void* from, int64_t bytes) { return copy_to_gpu(driver, to, from, bytes); },
           .copy_from = [](void* to, const void* from, int64_t bytes) { return copy_from_gpu(driver, to, from, bytes); },
           .open_stream = [](int) { return open_gpu_stream(driver); },
-          .launch = launch_on_gpu};
+          .launch = launch_on_gpu,
+          .time = time_on_gpu,
+          .name = [] { return name_of_gpu(driver); }};
 }
 
 }  // namespace fettle

@@ -5,7 +5,7 @@
 namespace fettle {
 namespace {
 
-Result<GpuCode> emit_opencl_code(const DeviceProgram& program, const Target&, ObjectCache&) {
+Result<GpuCode> emit_opencl_code(const DeviceProgram& program, const Target&, bool, ObjectCache&) {
   FETTLE_TRY(std::string source, emit_opencl(program));
   return GpuCode{{std::move(source)}, [](const DeviceKernel&) { return int64_t{0}; }};
 }

@@ -58,6 +58,7 @@ bool alike(const Sibling& a, const Sibling& b) {
   };
   if (a.product->op != b.product->op || !(a.product->attrs == b.product->attrs)) return false;
   if (a.weights->constant->dtype != b.weights->constant->dtype) return false;
+  if (a.bias && b.bias && a.bias->dtype() != b.bias->dtype()) return false;
   if (a.weights->rank() != b.weights->rank() || !same_rest(channel_dim(a.product))) return false;
   for (int d = 2; d < a.weights->rank(); ++d)
     if (a.weights->extent(d) != b.weights->extent(d)) return false;
@@ -92,11 +93,11 @@ Result<> combine(Graph& graph, const std::vector<Sibling>& siblings) {
   const WeightsRule& rule = *first.product->op->weights;
   const bool conv = rule.takes_bias;
   int64_t channels = 0;
-  bool has_bias = false;
+  const Value* some_bias = nullptr;
   std::vector<int64_t> parts;
   for (const Sibling& s : siblings) {
     channels += s.channels;
-    has_bias |= s.bias != nullptr;
+    if (s.bias) some_bias = s.bias;
     parts.push_back(s.channels);
   }
   const DType dtype = first.weights->constant->dtype;
@@ -106,8 +107,8 @@ Result<> combine(Graph& graph, const std::vector<Sibling>& siblings) {
   FETTLE_TRY(ConstantTensor data, stacked(siblings, &Sibling::weights, dtype, std::move(shape), dim));
   Value* weights = graph.add_constant(first.weights->name, std::move(data));
   Value* bias = nullptr;
-  if (has_bias) {
-    FETTLE_TRY(ConstantTensor biases, stacked(siblings, &Sibling::bias, dtype, {channels}, 0));
+  if (some_bias) {
+    FETTLE_TRY(ConstantTensor biases, stacked(siblings, &Sibling::bias, some_bias->dtype(), {channels}, 0));
     bias = graph.add_constant(first.product->name + ".bias", std::move(biases));
   }
   std::vector<Value*> inputs{first.product->input(0), weights};

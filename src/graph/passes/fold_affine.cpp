@@ -23,23 +23,47 @@ std::optional<std::vector<double>> along_axis(const Value* value, const Shape& l
   return to_doubles(c);
 }
 
-// A new constant: each element of `w` multiplied by factor(index along dim 0, index along dim 1).
-std::optional<ConstantTensor> scaled(const ConstantTensor& w,
-                                     const std::function<double(int64_t outer, int64_t inner)>& factor) {
-  std::vector<double> values = to_doubles(w);
-  const int64_t n_outer = w.shape[0], n_inner = w.shape[1];
-  const size_t rest = n_outer * n_inner == 0 ? 0 : values.size() / static_cast<size_t>(n_outer * n_inner);
-  size_t at = 0;
-  for (int64_t i = 0; i < n_outer; ++i)
-    for (int64_t j = 0; j < n_inner; ++j) {
-      const double f = factor(i, j);
-      for (size_t k = 0; k < rest; ++k) values[at++] *= f;
-    }
-  return exact_constant(values, w.dtype, w.shape);
+// What a node does to each channel: x * scale + offset.
+struct ChannelMap {
+  Value* data = nullptr;  // x
+  std::vector<double> scale, offset;
+
+  bool has_offset() const {
+    return std::ranges::any_of(offset, [](double o) { return o != 0; });
+  }
+  bool has_scale() const {
+    return std::ranges::any_of(scale, [](double f) { return f != 1; });
+  }
+};
+
+// Of a normalization by constants.
+std::optional<ChannelMap> map_of_batch_norm(const Node* node) {
+  if (node->inputs.size() != 5 ||
+      !std::all_of(node->inputs.begin() + 1, node->inputs.end(), [](const Value* v) { return v->is_constant(); }))
+    return std::nullopt;
+  const auto list = [&](size_t i) { return to_doubles(*node->inputs[i]->constant); };
+  const std::vector<double> scale = list(1), bias = list(2), mean = list(3), variance = list(4);
+  const double epsilon = node->attrs.get_float("epsilon", 1e-5);
+  ChannelMap map{.data = node->inputs[0]};
+  for (size_t c = 0; c < scale.size(); ++c) {
+    map.scale.push_back(scale[c] / std::sqrt(variance[c] + epsilon));
+    map.offset.push_back(bias[c] - mean[c] * map.scale.back());
+  }
+  return map;
 }
 
-std::optional<ConstantTensor> as_channels(const std::vector<double>& values, DType dtype) {
-  return exact_constant(values, dtype, {static_cast<int64_t>(values.size())});
+// Of a product with, a sum with, or a normalization by one constant for each index along `axis`.
+std::optional<ChannelMap> map_along(const Node* node, size_t axis) {
+  if (is(node, "BatchNormalization")) return axis == 1 ? map_of_batch_norm(node) : std::nullopt;
+  const bool product = is(node, "Mul");
+  if (!product && !is(node, "Add")) return std::nullopt;
+  const Shape& shape = node->output()->shape();
+  const auto found = operands(node, [&](const Value* v) { return along_axis(v, shape, axis).has_value(); });
+  if (!found || found->second->shape() != shape) return std::nullopt;
+  std::vector<double> values = *along_axis(found->first, shape, axis);
+  const size_t n = values.size();
+  if (product) return ChannelMap{found->second, std::move(values), std::vector<double>(n, 0.0)};
+  return ChannelMap{found->second, std::vector<double>(n, 1.0), std::move(values)};
 }
 
 bool has_constant_weights(const Node* node) {
@@ -58,47 +82,96 @@ int64_t channel_of(const Node* node, int64_t outer, int64_t inner) {
   return outer / in_per_group * w.shape[1] + inner;
 }
 
-bool scale_outputs(Graph& graph, Node* node, const std::vector<double>& s) {
-  auto weights = scaled(*node->inputs[1]->constant,
-                        [&](int64_t i, int64_t j) { return s[static_cast<size_t>(channel_of(node, i, j))]; });
-  if (!weights) return false;
-  if (const Value* bias = node->input(2)) {
-    std::vector<double> b = to_doubles(*bias->constant);
-    for (size_t i = 0; i < b.size(); ++i) b[i] *= s[i];
-    auto made = as_channels(b, bias->constant->dtype);
-    if (!made) return false;
-    graph.set_input(node, 2, graph.add_constant(bias->name, std::move(*made)));
-  }
-  graph.set_input(node, 1, graph.add_constant(node->inputs[1]->name, std::move(*weights)));
+// New weights for `node`: each multiplied by factor(index along dim 0, index along dim 1), and rounded once. Nothing
+// where the type cannot hold them: an error above half an epsilon of the largest weight of the channel.
+std::optional<ConstantTensor> scaled_weights(const Node* node,
+                                             const std::function<double(int64_t outer, int64_t inner)>& factor) {
+  const ConstantTensor& w = *node->inputs[1]->constant;
+  std::vector<double> values = to_doubles(w);
+  const int64_t n_outer = w.shape[0], n_inner = w.shape[1];
+  const size_t rest = n_outer * n_inner == 0 ? 0 : values.size() / static_cast<size_t>(n_outer * n_inner);
+  std::vector<double> largest;  // of each channel
+  const auto each = [&](const auto& visit) {
+    size_t at = 0;
+    for (int64_t i = 0; i < n_outer; ++i)
+      for (int64_t j = 0; j < n_inner; ++j) {
+        const auto channel = static_cast<size_t>(channel_of(node, i, j));
+        if (channel >= largest.size()) largest.resize(channel + 1);
+        const double f = factor(i, j);
+        for (size_t k = 0; k < rest; ++k, ++at) visit(at, f, largest[channel]);
+      }
+  };
+  each([&](size_t at, double f, double& most) {
+    values[at] *= f;
+    most = std::max(most, std::abs(values[at]));
+  });
+  auto made = to_tensor(values, w.dtype, w.shape);
+  if (!made) return std::nullopt;
+  if (computed_dtype(w.dtype) == w.dtype) return std::move(*made);
+  const double error = constant_error(w.dtype);
+  bool holds = true;
+  each([&](size_t at, double, double most) {
+    holds = holds && std::abs(made->at(static_cast<int64_t>(at)) - values[at]) <= error * most;
+  });
+  if (!holds) return std::nullopt;
+  return std::move(*made);
+}
+
+// What is added to each channel, as exact as it is computed: a bias of halves that these do not have is of singles.
+std::optional<ConstantTensor> as_bias(const std::vector<double>& values, DType dtype) {
+  const std::vector<int64_t> shape = {static_cast<int64_t>(values.size())};
+  auto exact = exact_constant(values, dtype, shape);
+  return exact ? std::move(exact) : exact_constant(values, computed_dtype(dtype), shape);
+}
+
+// The node's bias becomes bias * map.scale + map.offset.
+bool set_bias(Graph& graph, Node* node, const ChannelMap& map) {
+  const Value* bias = node->input(2);
+  if (!bias && !map.has_offset()) return true;
+  std::vector<double> b = map.offset;
+  for (size_t i = 0; bias && i < b.size(); ++i) b[i] += bias->constant->at(static_cast<int64_t>(i)) * map.scale[i];
+  auto made = as_bias(b, node->inputs[1]->constant->dtype);
+  if (!made) return false;
+  graph.set_input(node, 2, graph.add_constant(bias ? bias->name : node->name + ".bias", std::move(*made)));
   return true;
 }
 
-bool add_to_bias(Graph& graph, Node* node, const std::vector<double>& t) {
-  std::vector<double> b = t;
-  std::string name = node->name + ".bias";
-  if (const Value* bias = node->input(2)) {
-    name = bias->name;
-    for (size_t i = 0; i < b.size(); ++i) b[i] += bias->constant->at(static_cast<int64_t>(i));
+// The node's result becomes result * map.scale + map.offset.
+bool map_outputs(Graph& graph, Node* node, const ChannelMap& map) {
+  std::optional<ConstantTensor> weights;
+  if (map.has_scale()) {
+    weights = scaled_weights(
+        node, [&](int64_t i, int64_t j) { return map.scale[static_cast<size_t>(channel_of(node, i, j))]; });
+    if (!weights) return false;
   }
-  auto made = as_channels(b, node->inputs[1]->constant->dtype);
-  if (made) graph.set_input(node, 2, graph.add_constant(name, std::move(*made)));
-  return made.has_value();
+  if (!set_bias(graph, node, map)) return false;
+  if (weights) graph.set_input(node, 1, graph.add_constant(node->inputs[1]->name, std::move(*weights)));
+  return true;
 }
 
-// conv(x) * s, conv(x) + t, matmul(x, w) * s: the node after `node`, if it can join it.
+// conv(x) * s, conv(x) + t, matmul(x, w) * s: as many nodes after `node` as can join it.
 bool fold_after(Graph& graph, Node* node) {
-  Value* y = node->outputs[0];
-  Node* user = only_user(graph, y);
+  Value* const y = node->outputs[0];
   const WeightsRule& rule = *node->op->weights;
-  const bool product = is(user, "Mul");
-  if (!product && !(is(user, "Add") && rule.takes_bias)) return false;
-  if (user->inputs[0] == user->inputs[1]) return false;
-  const Value* other = user->inputs[0] == y ? user->inputs[1] : user->inputs[0];
   const size_t axis = static_cast<size_t>(rule.output_dim < 0 ? y->rank() + rule.output_dim : rule.output_dim);
-  const auto values = along_axis(other, y->shape(), axis);
-  if (!values || !(product ? scale_outputs(graph, node, *values) : add_to_bias(graph, node, *values))) return false;
-  graph.replace_node(user, y);
-  return true;
+  std::vector<Node*> chain;
+  std::vector<ChannelMap> maps;  // of each beginning of the chain
+  const Value* result = y;
+  for (Node* user = only_user(graph, y); user; user = only_user(graph, result)) {
+    auto map = map_along(user, axis);
+    if (!map || map->data != result || (map->has_offset() && !rule.takes_bias)) break;
+    for (size_t i = 0; !maps.empty() && i < map->scale.size(); ++i) {
+      map->offset[i] += maps.back().offset[i] * map->scale[i];
+      map->scale[i] *= maps.back().scale[i];
+    }
+    chain.push_back(user);
+    maps.push_back(std::move(*map));
+    result = user->outputs[0];
+  }
+  size_t n = chain.size();
+  while (n > 0 && !map_outputs(graph, node, maps[n - 1])) --n;
+  for (size_t i = 0; i < n; ++i) graph.replace_node(chain[i], y);
+  return n > 0;
 }
 
 bool is_unpadded(const Node* conv) {
@@ -109,36 +182,29 @@ bool is_unpadded(const Node* conv) {
   return std::all_of(pads.begin(), pads.end(), [](int64_t p) { return p == 0; });
 }
 
-// conv(x * s), and without padding conv(x + t): the node before a convolution, if nothing else uses it.
+// conv(x * s), and without padding conv(x * s + t): the node before a convolution, if nothing else uses it.
 bool fold_before(Graph& graph, Node* conv) {
-  Value* x = conv->inputs[0];
-  Node* before = made_only_for_us(graph, x, "Mul");
-  const bool product = before != nullptr;
-  if (!before) before = made_only_for_us(graph, x, "Add");
-  if (!before || (!product && !is_unpadded(conv))) return false;
-  const auto found = operands(before, [&](const Value* v) { return along_axis(v, x->shape(), 1).has_value(); });
-  if (!found || found->second->shape() != x->shape()) return false;
-  const auto values = *along_axis(found->first, x->shape(), 1);
+  const Value* x = conv->inputs[0];
+  Node* before = graph.use_count(x) == 1 && !x->is_constant() ? x->producer : nullptr;
+  const auto map = before ? map_along(before, 1) : std::nullopt;
+  if (!map || map->data->is_constant() || (map->has_offset() && !is_unpadded(conv))) return false;
   const ConstantTensor& w = *conv->inputs[1]->constant;
   const int64_t group = conv->attrs.get_int("group", 1), out_per_group = w.shape[0] / group, n_inner = w.shape[1];
-  const auto of_input = [&](int64_t oc, int64_t ic) {
-    return values[static_cast<size_t>(oc / out_per_group * n_inner + ic)];
-  };
-  if (product) {
-    auto data = scaled(w, of_input);
-    if (!data) return false;
-    graph.set_input(conv, 1, graph.add_constant(conv->inputs[1]->name, std::move(*data)));
-  } else {
-    const std::vector<double> elems = to_doubles(w);
-    const size_t taps = elems.size() / static_cast<size_t>(w.shape[0] * n_inner);
-    std::vector<double> bias(static_cast<size_t>(w.shape[0]));
-    for (int64_t oc = 0; oc < w.shape[0]; ++oc)
-      for (int64_t ic = 0; ic < n_inner; ++ic)
-        for (size_t k = 0; k < taps; ++k)
-          bias[static_cast<size_t>(oc)] += elems[static_cast<size_t>(oc * n_inner + ic) * taps + k] * of_input(oc, ic);
-    if (!add_to_bias(graph, conv, bias)) return false;
-  }
-  graph.set_input(conv, 0, found->second);
+  const auto input_of = [&](int64_t oc, int64_t ic) { return static_cast<size_t>(oc / out_per_group * n_inner + ic); };
+  const auto weights = scaled_weights(conv, [&](int64_t oc, int64_t ic) { return map->scale[input_of(oc, ic)]; });
+  if (!weights) return false;
+  const std::vector<double> elems = to_doubles(w);
+  const size_t taps = elems.size() / static_cast<size_t>(std::max<int64_t>(1, w.shape[0] * n_inner));
+  ChannelMap bias{nullptr, std::vector<double>(static_cast<size_t>(w.shape[0]), 1.0),
+                  std::vector<double>(static_cast<size_t>(w.shape[0]))};
+  for (int64_t oc = 0; oc < w.shape[0]; ++oc)
+    for (int64_t ic = 0; ic < n_inner; ++ic)
+      for (size_t k = 0; k < taps; ++k)
+        bias.offset[static_cast<size_t>(oc)] +=
+            elems[static_cast<size_t>(oc * n_inner + ic) * taps + k] * map->offset[input_of(oc, ic)];
+  if (!set_bias(graph, conv, bias)) return false;
+  graph.set_input(conv, 1, graph.add_constant(conv->inputs[1]->name, *weights));
+  graph.set_input(conv, 0, map->data);
   merge_provenance(conv, before);
   graph.erase(before);
   return true;
@@ -161,21 +227,13 @@ Result<> fold_affine(Graph& graph, const PassContext&) {
 Result<> lower_batch_norm(Graph& graph, const PassContext&) {
   for (Node* node : std::vector<Node*>(graph.nodes())) {
     if (!is(node, "BatchNormalization")) continue;
-    const auto is_known = [](const Value* v) { return v->is_constant(); };
-    if (!std::all_of(node->inputs.begin() + 1, node->inputs.end(), is_known)) continue;
-    const auto list = [&](size_t i) { return to_doubles(*node->inputs[i]->constant); };
-    const std::vector<double> scale = list(1), bias = list(2), mean = list(3), variance = list(4);
-    const double epsilon = node->attrs.get_float("epsilon", 1e-5);
-    std::vector<double> factor, offset;
-    for (size_t c = 0; c < scale.size(); ++c) {
-      factor.push_back(scale[c] / std::sqrt(variance[c] + epsilon));
-      offset.push_back(bias[c] - mean[c] * factor.back());
-    }
+    const auto map = map_of_batch_norm(node);
+    if (!map) continue;
     // One element a channel, aligned with dim 1.
     std::vector<int64_t> shape(static_cast<size_t>(node->inputs[0]->rank() - 1), 1);
-    shape[0] = static_cast<int64_t>(factor.size());
+    shape[0] = static_cast<int64_t>(map->scale.size());
     const DType dtype = node->output()->dtype();
-    auto factors = exact_constant(factor, dtype, shape), offsets = exact_constant(offset, dtype, shape);
+    auto factors = exact_constant(map->scale, dtype, shape), offsets = exact_constant(map->offset, dtype, shape);
     if (!factors || !offsets) continue;
     Value* s = graph.add_constant(node->name + ".factor", std::move(*factors));
     Value* t = graph.add_constant(node->name + ".offset", std::move(*offsets));

@@ -99,7 +99,7 @@ Result<> lower_conv_transpose(Graph& graph, const PassContext&) {
     if (const Value* bias = node->input(2)) {
       std::vector<double> repeated;
       for (int64_t c = 0; c < columns; ++c) repeated.push_back(bias->constant->at(c / (side * side)));
-      FETTLE_TRY(ConstantTensor biases, to_tensor(repeated, w.dtype, {columns}));
+      FETTLE_TRY(ConstantTensor biases, to_tensor(repeated, bias->dtype(), {columns}));
       inputs.push_back(graph.add_constant(bias->name, std::move(biases)));
     }
     Node* product = insert(graph, node, "Conv", std::move(inputs));

@@ -53,12 +53,15 @@ Result<> recognize_masks(Graph& graph, const PassContext& context);
 /// One row a head makes the heads rows: [B, 2, 3, D] @ [B, 2, T, D]ᵀ
 Result<> group_heads(Graph& graph, const PassContext& context);
 
-/// With constant statistics: BatchNormalization(x) → x * s + b, a factor and an offset for each channel.
+/// With constant statistics: BatchNormalization(x) → x * s + b, a factor and an offset for each channel. Of halves only
+/// where these have both exactly.
 Result<> lower_batch_norm(Graph& graph, const PassContext& context);
 
 /// Constant factors and offsets around convolutions and products with constant weights move into weights and bias:
 ///   conv(x, w, b) * s + t → conv(x, w * s, b * s + t)      conv(x * s + t, w, b) → conv(x, w * s, b + Σ w * t)
-/// the offset t before a convolution only where nothing is padded. Values that others use stay.
+/// the offset t before a convolution only where nothing is padded. Values that others use stay. A BatchNormalization by
+/// constants is such a factor and offset. Weights of halves are rounded once, from double precision, if none errs by
+/// more than half an epsilon of its channel's largest; a bias that halves do not have exactly is of singles.
 Result<> fold_affine(Graph& graph, const PassContext& context);
 
 /// Transposed convolutions of few output channels whose windows lie side by side become a product for each pixel,
@@ -79,6 +82,7 @@ Result<> fold_gathers(Graph& graph, const PassContext& context);
 
 /// Scalar factors of what is multiplied become one of the product, whose kernel takes it along:
 ///   (q * s) @ (k * t) → (q @ k) * (s*t)
+/// Where halves do not have s*t exactly, it is (q @ k) * s * t.
 Result<> sink_scales(Graph& graph, const PassContext& context);
 
 /// Products and convolutions of one input with several constant weights become one, whose result is split:

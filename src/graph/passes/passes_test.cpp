@@ -120,6 +120,56 @@ TEST_F(PassTest, BatchNormAndAffineJoinTheConvolution) {
   EXPECT_EQ(to_text(g.nodes()[1]->provenance), "Relu n4");
 }
 
+// Weights of halves are rounded once, however many factors join them; a bias is as exact as it was computed.
+TEST_F(PassTest, BatchNormAndAffineJoinConvolutionsOfHalves) {
+  for (const DType dtype : {kF16, kBF16}) {
+    g = Graph("g");
+    const auto half = [&](std::vector<int64_t> shape) {
+      const ConstantTensor& values = *random(shape)->constant;
+      return g.add_constant("h", *to_tensor(to_doubles(values), dtype, shape));
+    };
+    const ConstantTensor w = *half({8, 4, 3, 3})->constant;
+    std::vector<ConstantTensor> norm;
+    for (int i = 0; i < 4; ++i) norm.push_back(*half({8})->constant);
+    Value* x = input("x", {1, 4, 6, 6}, dtype);
+    Value* y = op("Conv", {x, g.add_constant("w", w)});
+    y = op("BatchNormalization", {y, g.add_constant("scale", norm[0]), g.add_constant("bias", norm[1]),
+                                  g.add_constant("mean", norm[2]), g.add_constant("variance", norm[3])});
+    y = op("Mul", {y, g.add_constant("c", scalar(1.5, dtype))});
+    g.add_output("y", op("Relu", {y}));
+    g.sort();
+    ASSERT_TRUE(optimize(g));
+    ASSERT_EQ(histogram(g), "Conv 1, Relu 1") << to_text(g);
+    const Node& conv = *g.nodes()[0];
+    const ConstantTensor &made = *conv.input(1)->constant, &bias = *conv.input(2)->constant;
+    ASSERT_EQ(made.dtype, dtype);
+    EXPECT_EQ(bias.dtype, kF32);
+    for (int64_t oc = 0; oc < 8; ++oc) {
+      const double factor = norm[0].at(oc) / std::sqrt(norm[3].at(oc) + 1e-5);
+      EXPECT_NEAR(bias.at(oc), 1.5 * (norm[1].at(oc) - norm[2].at(oc) * factor), 1e-6);
+      for (int64_t k = oc * 36; k < oc * 36 + 36; ++k) {
+        const double exact = w.at(k) * 1.5 * factor;
+        EXPECT_EQ(made.at(k), to_tensor({&exact, 1}, dtype, {})->at(0)) << k;
+      }
+    }
+  }
+}
+
+TEST_F(PassTest, FactorsThatHalvesCannotHoldStay) {
+  Value* x = input("x", {1, 1, 4, 4}, kF16);
+  const auto normalized = [&](double weight, double scale) {
+    const auto all = [&](double value) { return g.add_constant("c", *filled(value, kF16, {1})); };
+    Value* y = op("Conv", {x, g.add_constant("w", *filled(weight, kF16, {1, 1, 1, 1}))});
+    return op("BatchNormalization", {y, all(scale), all(0.5), all(0), all(1)});
+  };
+  g.add_output("too large", normalized(3, 60000));
+  g.add_output("denormal", normalized(0.3, 0x1p-22));
+  g.add_output("fits", normalized(3, 0.3));
+  g.sort();
+  ASSERT_TRUE(optimize(g));
+  EXPECT_EQ(histogram(g), "BatchNormalization 2, Conv 2, Split 1") << to_text(g);
+}
+
 TEST_F(PassTest, AnOffsetBeforeAPaddedConvolutionStays) {
   Value* x = input("x", {1, 4, 6, 6});
   const auto conv = [&](Value* v, int64_t pad) {

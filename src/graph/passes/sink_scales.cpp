@@ -33,20 +33,29 @@ Result<> sink_scales(Graph& graph, const PassContext&) {
         factor *= *as_scalar(operands(scale, is_number)->first);
         scales.push_back(scale);
       }
-    auto constant = exact_scalar(factor, node->output()->dtype());
-    if (scales.empty() || !constant) continue;
+    if (scales.empty()) continue;
+    // One factor where the type has it; else each by itself, which it has.
+    const DType dtype = node->output()->dtype();
+    std::vector<ConstantTensor> factors;
+    if (auto one = exact_scalar(factor, dtype)) {
+      factors.push_back(std::move(*one));
+    } else {
+      for (const Node* scale : scales) factors.push_back(reshaped(*operands(scale, is_number)->first->constant, {}));
+    }
     for (Node* scale : scales) {
       graph.replace_uses(scale->output(), operands(scale, is_number)->second);
       graph.erase(scale);
     }
-    Value* product = node->output();
-    Value* number = graph.add_constant(product->name + ".scale", std::move(*constant));
-    Node* scaled = graph.add_node(find_op("Mul"), product->name, {number, number});
-    scaled->output()->type = product->type;
-    graph.replace_uses(product, scaled->output());
-    graph.set_input(scaled, 0, product);
-    for (const Node* scale : scales) merge_provenance(scaled, scale);
-    std::swap(product->name, scaled->output()->name);  // the model's name for the result stays
+    for (ConstantTensor& constant : factors) {
+      Value* product = node->output();
+      Value* number = graph.add_constant(product->name + ".scale", std::move(constant));
+      Node* scaled = graph.add_node(find_op("Mul"), product->name, {number, number});
+      scaled->output()->type = product->type;
+      graph.replace_uses(product, scaled->output());
+      graph.set_input(scaled, 0, product);
+      for (const Node* scale : scales) merge_provenance(scaled, scale);
+      std::swap(product->name, scaled->output()->name);  // the model's name for the result stays
+    }
   }
   return {};
 }

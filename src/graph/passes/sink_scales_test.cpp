@@ -22,6 +22,20 @@ TEST_F(SinkScales, ThroughATranspose) {
   EXPECT_GOLDEN(g);
 }
 
+// Their product is no half, so each is a factor of its own: the kernel of the scores takes both along.
+TEST_F(SinkScales, FactorsOfHalvesStayExact) {
+  const auto root = [&] { return g.add_constant("c", scalar(0.35355339, kF16)); };
+  Value* k = op("Transpose", {op("Mul", {input("k", {2, 6, 4}, kF16), root()})}, ints("perm", {0, 2, 1}));
+  g.add_output("y", op("MatMul", {op("Mul", {input("q", {2, 5, 4}, kF16), root()}), k}));
+  g.sort();
+  ASSERT_TRUE(optimize(g));
+  EXPECT_EQ(histogram(g), "Mul 2, MatMul 1, Transpose 1") << to_text(g);
+  const Node* last = g.outputs()[0].value->producer;
+  ASSERT_EQ(last->op->name, "Mul");
+  ASSERT_EQ(last->input(0)->producer->op->name, "Mul");
+  EXPECT_EQ(last->input(0)->producer->input(0)->producer->op->name, "MatMul");
+}
+
 TEST_F(SinkScales, WhatOthersUseStays) {
   Value* q = op("Mul", {input("q", {5, 4}), number(0.25)});
   g.add_output("q2", q);

@@ -20,8 +20,8 @@ constexpr size_t kMaxStretch = 24;
 /// Of each result of elementwise groups that become one. Calls of larger ones take little of their time.
 constexpr int64_t kMostJoinedBytes = 64 << 10;
 
-/// Keys and queries from which on attention may be one kernel: the scores of fewer keys stay in the caches, and its
-/// lanes are queries.
+/// Keys and queries from which on attention may pay as one kernel of a CPU: the scores of fewer keys stay in the
+/// caches, and its lanes are queries.
 constexpr int64_t kFewestKeys = 256, kFewestQueries = 32;
 
 class Partitioner {
@@ -134,8 +134,8 @@ class Partitioner {
     const Shape& shape = shares->anchor->output()->shape();
     const auto rank = static_cast<int64_t>(shape.size());
     const int64_t axis = shares->anchor->attrs.get_int("axis", -1);
-    if (rank < 2 || (axis != -1 && axis != rank - 1) || !(node.output()->dtype() == kF32)) return {};
-    if (shape.back().typical() < kFewestKeys || shape[shape.size() - 2].typical() < kFewestQueries) return {};
+    const DType dtype = node.output()->dtype();
+    if (rank < 2 || (axis != -1 && axis != rank - 1) || computed_dtype(dtype) != kF32) return {};
     Group* scores = maker_for_one(groups, shares->anchor->input(0));
     if (!scores || scores->anchor->op->name != "MatMul" || !(scores->anchor->output()->shape() == shape)) return {};
     // What its registers hold of a query and of a value is of constant size.
@@ -438,6 +438,13 @@ std::string Group::name() const {
     text += short_name(*node->op);
   }
   return text;
+}
+
+bool may_pay_in_caches(const Node& fusible) {
+  if (fusible.op->image != ImageWork::kNone) return true;
+  const Shape& shares = fusible.input(0)->shape();
+  return fusible.output()->dtype() == kF32 && shares.back().typical() >= kFewestKeys &&
+         shares[shares.size() - 2].typical() >= kFewestQueries;
 }
 
 std::vector<Group> partition(const Graph& graph, const std::vector<const Node*>& fused, const Iterations& iterations) {

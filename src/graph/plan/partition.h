@@ -57,8 +57,12 @@ std::vector<Group> partition(const Graph& graph, const std::vector<const Node*>&
 
 /// Nodes that may go on with what makes what they read, since nothing else reads what lies between, in the order of the
 /// graph: 1x1 convolutions with the group of the depthwise convolution before them, and products of a softmax along
-/// many keys with it and with the product that makes its scores.
+/// keys with it and with the product that makes its scores.
 std::vector<const Node*> fusible_nodes(const Graph& graph);
+
+/// Of a fusible node: whether one kernel may cost less where what lies between could stay in a CPU's caches. Attention
+/// must have many keys, and be of singles, which its registers hold as they lie.
+bool may_pay_in_caches(const Node& fusible);
 
 /// Whether a node is a convolution of single pixels, all channels with all: a product of matrices, in either order of
 /// the dimensions.

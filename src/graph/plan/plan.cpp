@@ -69,6 +69,16 @@ std::vector<int> channels_last(size_t rank) {
   return order;
 }
 
+/// The order in memory of the weights of a convolution whose image lies in this order: where both walk through the same
+/// terms, they do so side by side.
+std::vector<int> weights_order(const Node& convolution, const std::vector<int>& of_image) {
+  const bool by_channel = convolution.attrs.get_int("group", 1) > 1 && convolution.input(1)->shape()[1] == Dim(1);
+  std::vector<int> order{by_channel ? 1 : 0};
+  for (const int d : of_image)
+    if (d != 0) order.push_back(d == 1 && by_channel ? 0 : d);
+  return order;
+}
+
 /// How many there usually are.
 int64_t usual_elems(const Value& value) { return element_count(value.shape()).typical(); }
 Dim bytes_of(const Value& value) { return element_count(value.shape()) * value.dtype().element_bytes(); }
@@ -86,7 +96,12 @@ struct BodyPlaces {
 class Planner {
  public:
   Planner(const Graph& graph, const PlanOptions& options)
-      : graph_(graph), layout_(options.layout), own_(std::make_unique<Plan>()), plan_(*own_), steps_(&plan_.steps) {
+      : graph_(graph),
+        layout_(options.layout),
+        weights_(options.weights),
+        own_(std::make_unique<Plan>()),
+        plan_(*own_),
+        steps_(&plan_.steps) {
     plan_.layout = options.layout;
     plan_.fused = options.fused;
     for (const Value* input : graph.inputs())
@@ -99,6 +114,7 @@ class Planner {
   Planner(const Graph& body, const Planner& outside, std::vector<PlanStep>& steps, BodyPlaces places)
       : graph_(body),
         layout_(outside.layout_),
+        weights_(outside.weights_),
         plan_(outside.plan_),
         steps_(&steps),
         places_(std::move(places)),
@@ -125,6 +141,7 @@ class Planner {
       return is_there_with(part, whole, place);
     });
     if (!placement_.places.empty()) lay_out();
+    if (weights_ == WeightOrder::kAsImages) turn_weights();
   }
 
   const std::vector<Group>& groups() const { return groups_; }
@@ -133,7 +150,7 @@ class Planner {
   Result<GroupProgram> program_of(const Group& group) const {
     std::vector<std::pair<const Value*, View>> views;
     for (const Value* input : group.inputs)
-      if (!input->is_constant()) views.emplace_back(input, views_.at(input));
+      if (const auto view = views_.find(input); view != views_.end()) views.emplace_back(input, view->second);
     for (const Value* output : group.outputs) views.emplace_back(output, views_.at(output));
     return group_program(group, views);
   }
@@ -254,6 +271,35 @@ class Planner {
       if (is_view_[group.anchor]) continue;
       for (const Value* output : group.outputs) views_[output] = lay_out(group, *output);
       if (group.is_concatenation) view_origins_[group.outputs[0]] = group.anchor->provenance;
+    }
+  }
+
+  /// Weights that convolutions alone read lie as the images that these read, where they agree.
+  void turn_weights() {
+    std::unordered_map<const Value*, std::vector<int>> orders;
+    std::unordered_set<const Value*> differing;
+    for (const Group& group : groups_)
+      for (const Node* node : group.nodes) {
+        if (node->op->image != ImageWork::kConvolution || !node->op->weights) continue;
+        const Value* weights = node->input(1);
+        const auto image = views_.find(node->input(0));
+        if (!weights->is_constant() || image == views_.end()) continue;
+        const auto reads_weights = [&](const Node* user) {
+          return user->op == node->op && std::ranges::count(user->inputs, weights) == 1 && user->input(1) == weights;
+        };
+        const std::vector<int> order =
+            weights_order(*node, memory_order(node->input(0)->shape(), image->second.strides));
+        const bool is_first = orders.emplace(weights, order).second;
+        if (output_index_.contains(weights) || !std::ranges::all_of(weights->users, reads_weights) ||
+            (!is_first && orders.at(weights) != order))
+          differing.insert(weights);
+      }
+    for (const auto& [weights, order] : orders) {
+      if (differing.contains(weights)) continue;
+      std::vector<Dim> strides = dense_strides(weights->shape(), order);
+      if (is_row_major(weights->shape(), strides)) continue;
+      views_[weights] = {-1, 0, std::move(strides)};
+      turned_.emplace(weights, order);
     }
   }
 
@@ -845,6 +891,9 @@ class Planner {
       if (fresh) {
         found->second = add_storage(Storage::Kind::kConstant, value);
         plan_.storages.back().constant = &value;
+        if (const auto order = turned_.find(&value); order != turned_.end())
+          plan_.storages.back().turned =
+              std::make_shared<const ConstantTensor>(transposed(*value.constant, order->second));
       }
       return {found->second, 0};
     }
@@ -903,6 +952,7 @@ class Planner {
 
   const Graph& graph_;
   ImageLayout layout_;
+  WeightOrder weights_;
   std::unique_ptr<Plan> own_;  // null: of a body
   Plan& plan_;
   std::vector<PlanStep>* steps_;
@@ -924,6 +974,7 @@ class Planner {
     std::set<std::string, std::less<>> ruled;  // sizes that rules speak of
   } sizes_;
   std::unordered_map<const Value*, int> constants_;
+  std::unordered_map<const Value*, std::vector<int>> turned_;  // constants that lie in another order than their own
 };
 
 /// The parameters that an elementwise program may write its (one) output over: all are read only where the output is
@@ -1007,7 +1058,7 @@ double plan_seconds(const Plan& plan, int threads, KernelCosts& costs) {
 }
 
 Result<const Plan*> Plans::get(const PlanOptions& options) {
-  const std::pair key{options.layout, options.fused};
+  const std::tuple key{options.layout, options.weights, options.fused};
   if (const auto found = plans_.find(key); found != plans_.end()) return &found->second;
   FETTLE_TRY(Plan plan, make_plan(*graph_, options));
   return &plans_.emplace(key, std::move(plan)).first->second;
@@ -1055,7 +1106,7 @@ Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, in
   for (const Group& group : partition(graph, fusible)) {
     const auto node = std::ranges::find(fusible, group.anchor);
     const auto number = static_cast<size_t>(node - fusible.begin());
-    if (node == fusible.end() || !together[number]) continue;
+    if (node == fusible.end() || !together[number] || !may_pay_in_caches(**node)) continue;
     double parts = 0, intermediate = 0;
     for (const Group& part : apart.groups()) {
       if (std::ranges::find(group.nodes, part.anchor) == group.nodes.end()) continue;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/hash.h"
@@ -35,12 +36,17 @@ struct Storage {
   Dim size_bytes = 0;
   int index = 0;                    // which input, output or state of the model, or which loop's counter
   const Value* constant = nullptr;  // kConstant: the value, whose content it is
-  Dim offset_bytes = 0;             // kArena: its place, in the arena of `stage`
-  int stage = 0;                    // kArena, kOutput: that of its size
+  /// kConstant: the content in the order in which it lies, where this is not the value's own; else null.
+  std::shared_ptr<const ConstantTensor> turned = nullptr;
+  Dim offset_bytes = 0;  // kArena: its place, in the arena of `stage`
+  int stage = 0;         // kArena, kOutput: that of its size
   // kWindow: it begins at `step_bytes` times the counter of loop `loop` (-1: at the beginning) of `base`.
   int base = -1, loop = -1;
   Dim step_bytes = 0;
   int in_place_of = -1;  // kArena: it is this storage, whose content nobody needs any more when it is written
+
+  /// kConstant: what it holds. Null: it is no constant.
+  const ConstantTensor* content() const { return turned ? turned.get() : constant ? &*constant->constant : nullptr; }
 };
 
 /// A kernel of its own for some sizes.
@@ -149,6 +155,12 @@ enum class ImageLayout : uint8_t {
 };
 std::string_view to_string(ImageLayout layout);
 
+/// How constant weights of convolutions lie in memory.
+enum class WeightOrder : uint8_t {
+  kAsGiven,  // [oc, ic, kh, kw]: a schedule packs them as it likes
+  kAsImages,  // as the image that they are multiplied with: of channels last oc, kh, kw, ic; of depthwise ones kh, kw, oc
+};
+
 /// Refers to the graph that it was made of, which must live as long.
 struct Plan {
   ImageLayout layout = ImageLayout::kChannelsLast;
@@ -169,6 +181,7 @@ struct Plan {
 
 struct PlanOptions {
   ImageLayout layout = ImageLayout::kChannelsLast;
+  WeightOrder weights = WeightOrder::kAsGiven;
   /// Which of fusible_nodes(graph), by number, become one kernel with what comes before them.
   std::vector<int> fused;
 };
@@ -185,7 +198,8 @@ bool copies_to_itself(const Plan& plan, const PlannedCall& call);
 /// Convolutions, pooling and their kin hand on images in `options.layout`; what follows keeps its largest input's
 /// order; all else is row-major. Kernels read any strides, so within the model no value is ever converted for its own
 /// sake: where two orders meet, the kernel that reads the other order pays, and its cost says so. At the edges of the
-/// model images of many channels are copied: what convolutions and their kin read or hand out.
+/// model images of many channels are copied: what convolutions and their kin read or hand out. Weights that only
+/// convolutions read lie in `options.weights`.
 Result<Plan> make_plan(const Graph& graph, const PlanOptions& options = {});
 
 /// The plans of one graph, each made when it is first asked for, and once.
@@ -203,7 +217,7 @@ class Plans {
 
  private:
   std::shared_ptr<const Graph> graph_;
-  std::map<std::pair<ImageLayout, std::vector<int>>, Plan> plans_;
+  std::map<std::tuple<ImageLayout, WeightOrder, std::vector<int>>, Plan> plans_;
 };
 
 /// Plans with each layout and keeps the one whose calls cost least, all together; channels last where it is not plainly

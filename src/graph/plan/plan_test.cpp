@@ -7,7 +7,9 @@
 #include "arith/int_eval.h"
 #include "graph/op.h"
 #include "graph/plan/partition.h"
+#include "graph/plan/testing.h"
 #include "graph/testing.h"
+#include "ir/text.h"
 
 namespace fettle {
 namespace {
@@ -137,7 +139,7 @@ TEST(Partition, WhatIsNoAttentionStaysApart) {
   EXPECT_FALSE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "Softmax", -1, 300, 1)); }));
   EXPECT_FALSE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "Softmax", 2)); }));
   EXPECT_FALSE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "LogSoftmax")); }));
-  EXPECT_FALSE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "Softmax", -1, 128)); }));
+  EXPECT_TRUE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "Softmax", -1, 128)); }));
   // Scores, or weights, that something else reads, too.
   for (const int inputs_back : {1, 2})
     EXPECT_FALSE(is_fusible([&](GraphMaker& m) {
@@ -147,6 +149,16 @@ TEST(Partition, WhatIsNoAttentionStaysApart) {
       m.graph.add_output("y", y);
       m.graph.add_output("read", read);
     }));
+}
+
+// The scores of few keys stay in the caches of a CPU.
+TEST(Partition, AttentionPaysWithManyKeys) {
+  for (const int64_t keys : {300, 128}) {
+    GraphMaker m;
+    m.graph.add_output("y", attention(m, "Softmax", -1, keys));
+    m.graph.sort();
+    EXPECT_EQ(may_pay_in_caches(*fusible_nodes(m.graph).at(0)), keys == 300);
+  }
 }
 
 /// One kernel of two convolutions costs `together`, another 1; handing over costs `between`.
@@ -374,6 +386,52 @@ TEST(Plan, OutputsThatNobodyMakesAreCopied) {
   for (const PlannedCall& call : plan.calls)
     written.insert(plan.storages[static_cast<size_t>(call.operands.back().storage)].index);
   EXPECT_EQ(written.size(), 2u);
+}
+
+// Weights lie as the image that they are multiplied with; what is computed stays the same.
+TEST(Plan, WeightsFollowImages) {
+  GraphMaker m;
+  Value* x = m.input("x", {1, 3, 9, 9});                     // as the model says, of few channels: channels first
+  Value* first = m.node("Relu", {m.conv(x, 8, 3)});          // [8, 3, 3, 3] stays
+  Value* each = m.node("Relu", {m.conv(first, 8, 3, 8)});    // [8, 1, 3, 3] → 3, 3, 8
+  Value* grouped = m.node("Relu", {m.conv(each, 8, 3, 2)});  // [8, 4, 3, 3] → 8, 3, 3, 4
+  Value* y = m.node("Relu", {m.conv(grouped, 6, 3)});        // [6, 8, 3, 3] → 6, 3, 3, 8
+  m.graph.add_output("y", m.node("GlobalAveragePool", {y}));
+  m.graph.sort();
+  std::map<std::string, ConstantTensor> given;
+  TensorBuilder image = make_tensor(kF32, {1, 3, 9, 9}).value();
+  for (size_t i = 0; i < 243; ++i) image.elems<float>()[i] = static_cast<float>(i % 13) - 6;
+  given.emplace("x", std::move(image).finish());
+  Plan as_given = make_plan(m.graph).value(),
+       as_images = make_plan(m.graph, {.weights = WeightOrder::kAsImages}).value();
+  for (Plan* plan : {&as_given, &as_images}) assign_memory(*plan, [](int) { return true; });
+  std::vector<std::vector<int64_t>> turned;
+  for (const Storage& storage : as_images.storages)
+    if (storage.turned) turned.push_back(storage.turned->shape);
+  EXPECT_EQ(turned, (std::vector<std::vector<int64_t>>{{1, 3, 3, 8}, {8, 3, 3, 4}, {6, 3, 3, 8}}));
+  for (const Storage& storage : as_given.storages) EXPECT_EQ(storage.turned, nullptr);
+  const ConstantTensor want = run_plan(m.graph, as_given, given).at("y"),
+                       got = run_plan(m.graph, as_images, given).at("y");
+  for (int64_t i = 0; i < want.n_elems(); ++i) EXPECT_NEAR(got.at(i), want.at(i), 1e-5 * std::abs(want.at(i)));
+  // Terms that are neighbours in the image are so in the weights.
+  const PlannedWorkload& last = as_images.workloads[static_cast<size_t>(as_images.calls[3].workload)];
+  const Func& func = last.func;
+  const auto weights = std::ranges::find(func->params, ParamKind::kConstant, &Param::kind);
+  ASSERT_NE(weights, func->params.end());
+  EXPECT_EQ(*as_int(weights->buffer->shape.back()), 8) << to_text(func);
+}
+
+// Who else reads the weights has them as they are.
+TEST(Plan, SharedWeightsStay) {
+  GraphMaker m;
+  Value* x = m.input("x", {1, 4, 9, 9});
+  Value* w = m.constant("w", {4, 4, 3, 3}, 0.5);
+  Value* c = m.node("Relu", {m.conv(x, 4, 1)});
+  m.graph.add_output("y", m.node("Conv", {c, w}));
+  m.graph.add_output("z", m.node("Add", {m.input("v", {4, 4, 3, 3}), w}));
+  m.graph.sort();
+  const Plan plan = make_plan(m.graph, {.weights = WeightOrder::kAsImages}).value();
+  for (const Storage& storage : plan.storages) EXPECT_EQ(storage.turned, nullptr);
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ class PlanRunner {
         at = states_[storage.index].data();
         break;
       case Storage::Kind::kConstant:
-        at = storage.constant->constant->bytes.get();
+        at = storage.content()->bytes.get();
         break;
       case Storage::Kind::kCounter:
         at = reinterpret_cast<const std::byte*>(&counters_[static_cast<size_t>(storage.index)]);

@@ -80,6 +80,17 @@ struct Nest {
   Func& func() { return kernel.func; }
 };
 
+/// What a block without loops does in several statements is one nest.
+///   block B(): …   →   for once in 1: block B(): …
+Stmt enclose_blocks(const Stmt& body) {
+  if (const auto* all = body.as<SeqNode>()) {
+    std::vector<Stmt> stmts;
+    for (const Stmt& child : all->stmts) stmts.push_back(enclose_blocks(child));
+    return seq(std::move(stmts));
+  }
+  return body.as<BlockNode>() ? make_for(make_var("once"), 0, 1, body) : body;
+}
+
 class DeviceLowering {
  public:
   DeviceLowering(const Func& scheduled, const Target& target, const DeviceObserver& after)
@@ -265,9 +276,11 @@ class DeviceLowering {
     return {};
   }
 
-  Func compacted(const Func& func) const {
+  Func compacted(const Func& func, const ThreadShape& shape) const {
     return compact_buffers(func, [&](const BufferNode& b, const std::string& axis) {
-      return sharing_of(b, target_) == SharedBy::kBlock || (b.scope == kScopeFragment && axis == "threadIdx.x");
+      const bool is_lane_axis = axis == "threadIdx.x" || (axis == "threadIdx.y" && shape.lane_axes() == 2);
+      return sharing_of(b, target_) == SharedBy::kBlock || (b.scope == kScopeFragment && is_lane_axis) ||
+             (b.scope == kScopeWarp && axis == "threadIdx.x");
     });
   }
 
@@ -484,6 +497,7 @@ std::span<const D::Pass> D::passes() {
       {"check_axes", [](D& d) { return d.check_axes(); }},
       {"mark_pipelines", [](D& d) { return d.becomes(mark_pipelines(d.host())); }},
       {"note_carried_buffers", [](D& d) { return d.becomes(note_carried_buffers(d.host())); }},
+      {"enclose_blocks", [](D& d) { return d.becomes(on_root(d.host(), enclose_blocks)); }},
       {"flatten_blocks", [](D& d) { return d.becomes(flatten_blocks(d.host())); }},
       {"serialize",
        [](D& d) { return d.becomes(on_root(d.host(), [&](const Stmt& s) { return serialize(s, d.target_); })); }},
@@ -503,7 +517,7 @@ std::span<const D::NestPass> D::nest_passes() {
       {"take_block_loops", [](D& d, Nest& n) { return d.take_block_loops(n); }},
       {"unify_threads", [](D& d, Nest& n) { return d.unify(n); }},
       {"place_buffers", [](D& d, Nest& n) { return d.place_buffers(n); }},
-      {"compact_buffers", [](D& d, Nest& n) { return becomes(n, d.compacted(n.func())); }},
+      {"compact_buffers", [](D& d, Nest& n) { return becomes(n, d.compacted(n.func(), n.threads.shape)); }},
       {"specialize_warps", [](D& d, Nest& n) { return d.specialize(n); }},
       {"pipeline_loops", [](D&, Nest& n) { return becomes(n, on_body(n.func(), pipeline_loops)); }},
       {"insert_barriers", [](D& d, Nest& n) { return d.meet(n); }},
@@ -515,6 +529,7 @@ std::span<const D::NestPass> D::nest_passes() {
       {"substitute_tensor_intrinsics", [](D& d, Nest& n) { return becomes(n, d.with_intrinsics(n.func())); }},
       {"check_warp_tiles", [](D& d, Nest& n) { return d.check_warp_tiles(n.func()->body); }},
       {"place_fragments", [](D&, Nest& n) { return becomes(n, place_fragments(n.func())); }},
+      {"exchange_lanes", [](D&, Nest& n) { return becomes(n, exchange_lanes(n.func(), n.threads.shape)); }},
       {"place_factors", [](D&, Nest& n) { return becomes(n, place_factors(n.func())); }},
       {"stage_lanes", [](D&, Nest& n) { return becomes(n, stage_lanes(n.func())); }},
       {"vector_copies", [](D&, Nest& n) { return becomes(n, vector_copies(n.func(), n.threads.shape, n.swizzled)); }},

@@ -58,6 +58,25 @@ int barriers(const Result<DeviceProgram>& program) {
   return count;
 }
 
+// What a block works out statement by statement, with numbers that it keeps to itself, is one kernel.
+TEST(Device, ABlockWithoutLoopsIsOneKernel) {
+  const auto program = lower_for_device(parsed(R"(func f(A: f32[8], B: i64[] output):
+  block B():
+    alloc found: i64[1] @register
+    reads A[0 +: 8]
+    writes B[]
+    found[0] = 0
+    for i in 8:
+      if A[i] != 0.0:
+        found[0] = found[0] + 1
+    B[] = found[0]
+)"),
+                                        opencl());
+  ASSERT_OK(program);
+  ASSERT_EQ(program->kernels.size(), 1u) << to_text(*program);
+  EXPECT_EQ(program->kernels.begin()->second.block[0], 1);
+}
+
 // An axis is as long as the target has it, and a guard says how many blocks there are.
 TEST(Device, BlocksBeyondAGuardAreNotLaunched) {
   const auto program = lower_for_device(parsed(R"(func f(A: f32[n, 4], B: f32[n, 4] output, n: i64 in 1..1000000):

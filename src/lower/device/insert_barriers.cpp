@@ -262,7 +262,8 @@ class BarrierInserter : private AccessVisitor {
     if (!s || problem_) return {s, {}, {}, false, false};
     if (const auto* all = s.as<SeqNode>()) return sequence(all->stmts);
     const auto* nest = s.as<ForNode>();
-    const bool by_warp = nest && nest->annotations.find(kWarpTileKey);
+    const int64_t lane_axes = nest ? nest->annotations.get_int(kWarpTileKey, 0) : 0;
+    const bool by_warp = lane_axes > 0;
     if (nest && !by_warp && !nest->annotations.find(kThreadRegionKey) && !reads_memory(nest->extent))
       return loop(*nest);
     if (const auto* n = s.as<AllocateNode>()) {
@@ -286,7 +287,7 @@ class BarrierInserter : private AccessVisitor {
     }
     if (const CallNode* c = effect_of(s); c && c->name == "barrier") return {s, {}, {}, true, true};
     Pins pinned;
-    if (by_warp) pinned[0] = kWholeWarp;
+    for (size_t d = 0; d < static_cast<size_t>(lane_axes); ++d) pinned[d] = kWholeWarp;
     Accesses all = collect(s, pinned);
     if (std::ranges::none_of(all, [](const Access& a) { return a.is_async; })) return {s, all, all, false, false};
     if (!meets_own_copies(s, all)) return {s, all, all, false, false};

@@ -40,6 +40,9 @@ Stmt unroll_virtual_threads(const Stmt& body);
 struct ThreadShape {
   std::array<Var, 3> vars;  // threadIdx.x, .y, .z; null: not used
   std::array<int64_t, 3> extents = {1, 1, 1};
+
+  /// How many axes, from x on, the 32 lanes of a warp lie along: x, or x and y where these have 32 threads together.
+  int lane_axes() const { return extents[0] < 32 && extents[0] * extents[1] == 32 ? 2 : 1; }
 };
 
 /// A pipelined loop whose copies warps of their own issue: annotated so, and the target has a copy engine.
@@ -64,6 +67,8 @@ inline constexpr int64_t kWarpGroupThreads = 128;
 inline constexpr const char* kScopeLocal = "local";
 /// Memory in the registers of a warp.
 inline constexpr const char* kScopeFragment = "fragment";
+/// Memory in the registers of the threads along threadIdx.x, which read one another's.
+inline constexpr const char* kScopeWarp = "warp";
 
 /// A buffer of one thread each that several nests over threads use (`private_apart`). Each thread must find there what
 /// it wrote itself. So in each of the nests it reads within what it writes, under the same conditions.
@@ -183,8 +188,16 @@ inline constexpr const char* kSwizzledSuffix = "_swizzled";
 ///   →   allocate C: f32[64] @fragment; for i in 4 unrolled: for j in 4 unrolled: fill(&C[16*i + 4*j], 0)
 /// An element of a tile of sums may be read and written by the thread that has it, as loops over threadIdx.x say it:
 ///   D[…] = C[i, j], i = t // 32 * 16 + h * 8 + t // 4 % 8, j = q * 8 + t % 4 * 2 + v   →   D[…] = C[4*q + 2*h + v]
+/// Lanes may lie along threadIdx.x and threadIdx.y. A tile of left factors takes elements, too, as it takes sums.
 /// E301 where something else reaches a fragment
 Result<Func> place_fragments(const Func& func);
 inline constexpr const char* kAlignedSuffix = "_aligned";
+
+/// Buffers of scope "warp", whose last dimension counts the threads along threadIdx.x: each has its own column in its
+/// registers, which it alone writes, and reads the others'.
+///   W[4*r + t] = x;  m = max(m, W[4*r + u])   →   W[r] = x;  m = max(m, lane_value(W[r], u, 4))
+/// `func` is flat. E301 where a thread writes another one's column, or reads where others of its warp may not
+Result<Func> exchange_lanes(const Func& func, const ThreadShape& shape);
+inline constexpr const char* kLaneValueCall = "lane_value";  // (value, thread, threads along threadIdx.x)
 
 }  // namespace fettle

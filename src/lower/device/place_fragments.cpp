@@ -25,8 +25,9 @@ Shape shape_of(const Param& param, const TensorIntrinsicDef& intrinsic) {
   return {*as_int(param.buffer->shape[0]), *as_int(param.buffer->shape[1]), intrinsic.threads};
 }
 
-// Which thread has element [row, column] of a tile of sums, and in which of its registers (PTX ISA, "Register
-// Fragments" of wgmma, "Matrix fragments for mma.m16n8k16"): each warp has 16 rows, each lane of it pairs.
+// Which thread has element [row, column] of a tile of sums, or of left factors, and in which of its registers (PTX ISA,
+// "Register Fragments" of wgmma, "Matrix fragments for mma.m16n8k16"): each warp has 16 rows, each lane of it pairs. A
+// left factor of 16 columns lies as two tiles of sums do.
 Expr thread_of(const Expr& row, const Expr& column) {
   return floordiv(row, 16) * 32 + floormod(row, 8) * 4 + floordiv(floormod(column, 8), 2);
 }
@@ -39,10 +40,18 @@ bool is_fragment(const Buffer& buffer) { return buffer->scope == kScopeFragment;
 class Placer : public RangeMutator {
  public:
   explicit Placer(const Func& func) : RangeMutator(func) {
+    ThreadShape shape;
     each_node<EvaluateNode>(func->body, [&](const EvaluateNode& node) { note_tiles(node); });
     each_node<ForNode>(func->body, [&](const ForNode& loop) {
-      if (loop.thread_axis == "threadIdx.x") thread_ = loop.var;
+      if (loop.thread_axis == "threadIdx.x") shape.vars[0] = loop.var, shape.extents[0] = *as_int(loop.extent);
+      if (loop.thread_axis == "threadIdx.y") shape.vars[1] = loop.var, shape.extents[1] = *as_int(loop.extent);
     });
+    if (!shape.vars[0]) return;
+    thread_ = shape.vars[0];
+    lanes_[shape.vars[0].get()] = Expr(0);
+    if (shape.lane_axes() == 1) return;
+    thread_ = Expr(shape.vars[1]) * shape.extents[0] + shape.vars[0];
+    lanes_[shape.vars[1].get()] = Expr(0);
   }
   using Mutator::rewrite;
   std::string problem;
@@ -125,8 +134,10 @@ class Placer : public RangeMutator {
   // The register in which this thread has the element; null where it is another one's, or a factor's.
   Expr element_place(const Buffer& buffer, const std::vector<Expr>& indices) {
     const auto found = tiles_.find(buffer.get());
-    if (found == tiles_.end() || !thread_ || indices.size() != 1 || found->second.dtype != kF32) return nullptr;
+    if (found == tiles_.end() || !thread_ || indices.size() != 1) return nullptr;
     const auto& [shape, width, dtype] = found->second;
+    const bool is_left_factor = shape == Shape{16, 16, kWarpThreads};
+    if (dtype != kF32 && !is_left_factor) return nullptr;
     if (width == 0 || width % shape.columns != 0) return nullptr;
     const Expr row = floordiv(indices[0], Expr(width)), column = floormod(indices[0], Expr(width));
     const Expr r = floormod(row, Expr(shape.rows)), c = floormod(column, Expr(shape.columns));
@@ -134,8 +145,8 @@ class Placer : public RangeMutator {
         floordiv(row, Expr(shape.rows)) * (width / shape.columns) + floordiv(column, Expr(shape.columns));
     const Expr thread = analyzer_.simplify(thread_of(r, c));
     const Expr place = analyzer_.simplify(number * shape.elements_per_lane() + register_of(r, c));
-    const Expr at_first = analyzer_.simplify(substitute(place, {{thread_.get(), Expr(0)}}));
-    if (!always_equal(thread, Expr(thread_), shape.threads) || !always_equal(place, at_first, shape.threads))
+    const Expr at_first = analyzer_.simplify(substitute(place, lanes_));
+    if (!always_equal(thread, thread_, shape.threads) || !always_equal(place, at_first, shape.threads))
       return nullptr;
     for (const Var& var : collect_vars(at_first)) moving_[var.get()] = true;
     return at_first;
@@ -149,7 +160,8 @@ class Placer : public RangeMutator {
     for (const Expr& e : {a, b})
       for (const Var& var : collect_vars(e)) {
         if (std::ranges::find(ranges, var, &std::pair<Var, Interval>::first) != ranges.end()) continue;
-        const Interval range = var == thread_ ? Interval{0, threads - 1} : analyzer_.int_bounds(var);
+        const bool is_thread = var.get() == thread_.get();
+        const Interval range = is_thread ? Interval{0, threads - 1} : analyzer_.int_bounds(var);
         if (!range.is_bounded()) return false;
         cases = detail::saturating_mul(cases, range.max - range.min + 1);
         ranges.emplace_back(var, range);
@@ -169,6 +181,12 @@ class Placer : public RangeMutator {
     return true;
   }
 
+  // "mma_m16n8k16_f16"; what moves its tiles has more in its name.
+  static bool is_mma_product(const TensorIntrinsicDef& intrinsic) {
+    constexpr std::string_view kPrefix = "mma_m16n8k16_";
+    return intrinsic.name.starts_with(kPrefix) && intrinsic.name.find('_', kPrefix.size()) == std::string_view::npos;
+  }
+
   Stmt tile(const TensorIntrinsicDef& intrinsic, const CallNode& called) {
     const Func meaning = meaning_of(intrinsic);
     std::vector<Expr> args = called.args;
@@ -177,7 +195,7 @@ class Placer : public RangeMutator {
       const auto* pointer = args[2 * p].as<AddressNode>();
       const Shape shape = shape_of(meaning->params[p], intrinsic);
       const Expr base = rewrite_index(pointer->indices[0]), stride = args[2 * p + 1];
-      const bool must = intrinsic.in_fragments >> p & 1, may = must || intrinsic.name == kMma;
+      const bool must = intrinsic.in_fragments >> p & 1, may = must || is_mma_product(intrinsic);
       if (!is_fragment(pointer->buffer)) {
         if (must)
           problem = fmt::format("{} takes a tile of scope \"{}\", and {} is of scope \"{}\"", intrinsic.name,
@@ -196,7 +214,7 @@ class Placer : public RangeMutator {
       args[2 * p] = address_of(rewrite(pointer->buffer), {place});
       args[2 * p + 1] = Expr(0);
     }
-    const bool by_rows = aligned && intrinsic.name != kMma && intrinsic.threads == kWarpThreads;
+    const bool by_rows = aligned && !is_mma_product(intrinsic) && intrinsic.threads == kWarpThreads;
     return evaluate(call(called.name + (by_rows ? kAlignedSuffix : ""), std::move(args), called.dtype));
   }
   Expr rewrite_index(const Expr& index) { return analyzer_.simplify(index); }
@@ -224,9 +242,9 @@ class Placer : public RangeMutator {
     return nullptr;
   }
 
-  static constexpr std::string_view kMma = "mma_m16n8k16_f16";
   static constexpr int64_t kMostCases = 1 << 18;
-  Var thread_;
+  Expr thread_;  // its number in its warp, or group of warps
+  VarMap lanes_;  // the first one's
   std::map<const BufferNode*, Tiles> tiles_;
   std::map<const BufferNode*, Buffer> placed_;
   std::map<const BufferNode*, Shape> shapes_;

@@ -13,7 +13,7 @@
 namespace fettle {
 namespace {
 
-constexpr int64_t kChunk = 8;  // elements of 16 bytes; f16 alone is swizzled
+constexpr int64_t kChunk = 8;  // elements of 16 bytes; those of 16 bits alone are swizzled
 
 // What is known of a buffer that may be swizzled.
 struct Use {
@@ -92,8 +92,9 @@ class Rewriter : public RangeMutator {
     if (!changes) ++use->understood;
     const auto how = swizzle(to->buffer);
     if (!how) return nullptr;
-    return evaluate(fettle::call(
-        call.name, {address_of(to->buffer, {swizzled(to->indices[0], *how)}), call.args[1], call.args[2]}, call.dtype));
+    std::vector<Expr> args = call.args;
+    args[0] = address_of(to->buffer, {swizzled(to->indices[0], *how)});
+    return evaluate(fettle::call(call.name, std::move(args), call.dtype));
   }
 
   // (D, 0, S + at, row)   →   (D, 0, S, row, at, line, rows)
@@ -148,7 +149,7 @@ Expr swizzled_offset(Analyzer& analyzer, const Expr& offset, int64_t line, int64
 Func swizzle_shared(const Func& func, const std::vector<Buffer>& asked) {
   Uses uses;
   for (const Buffer& buffer : asked)
-    if (buffer->dtype == kF16 && buffer->scope == "shared") uses[buffer.get()];
+    if ((buffer->dtype == kF16 || buffer->dtype == kBF16) && buffer->scope == "shared") uses[buffer.get()];
   if (uses.empty()) return func;
   Rewriter rewriter(func, uses);
   rewriter.rewrite(func->body);

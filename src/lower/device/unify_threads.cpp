@@ -100,16 +100,18 @@ class ThreadUnifier {
   Stmt tensor_tile(const ForNode& loop, const Bounds& bounds) {
     const auto* name = std::get_if<std::string>(loop.annotations.find(kTensorizeKey));
     const TensorIntrinsicDef* intrinsic = name ? find_tensor_intrinsic(*name) : nullptr;
+    const int axes = result_.shape.lane_axes();
+    const int64_t lanes = result_.shape.extents[0] * (axes == 2 ? result_.shape.extents[1] : 1);
     const bool by_warp = intrinsic && intrinsic->threads > 0 && intrinsic->available(target_) && !bounds[0].loop &&
-                         result_.shape.extents[0] == intrinsic->threads;
+                         (axes == 1 || !bounds[1].loop) && lanes == intrinsic->threads;
     if (!by_warp) {
       const Stmt plain = with(loop, [](ForNode& f) { f.annotations.erase(kTensorizeKey); });
       return intrinsic && intrinsic->threads > 0 ? rewrite(plain, bounds) : leaf(Stmt(make_ref<ForNode>(loop)), bounds);
     }
     each_access(loop.body, [&](const Buffer& buffer, const auto&, AccessKind) { require_shared(*buffer); });
     Bounds of_warp = bounds;
-    of_warp[0] = {&loop, intrinsic->threads};
-    return leaf(with(loop, [](ForNode& f) { f.annotations.set(kWarpTileKey, int64_t{1}); }), of_warp);
+    for (size_t d = 0; d < static_cast<size_t>(axes); ++d) of_warp[d] = {&loop, result_.shape.extents[d]};
+    return leaf(with(loop, [&](ForNode& f) { f.annotations.set(kWarpTileKey, int64_t{axes}); }), of_warp);
   }
 
   void require_shared(const BufferNode& buffer) {
@@ -164,8 +166,9 @@ class ThreadUnifier {
           own_copies &= !bounds[d].loop;
           all.push_back(bounds[d]);
         }
-        // Which thread has an element of a fragment, place_fragments knows.
-        if (own_copies || (d == 0 && uses.scope == kScopeFragment)) continue;
+        // Which thread has an element of a fragment, place_fragments knows; of what a warp exchanges, exchange_lanes.
+        if (own_copies || (d == 0 && uses.scope == kScopeWarp)) continue;
+        if (uses.scope == kScopeFragment && d < static_cast<size_t>(result_.shape.lane_axes())) continue;
         for (const Bounds& bounds : uses.reads) all.push_back(bounds[d]);
         for (const Bound& one : all) {
           if (one.loop != all[0].loop) result_.private_apart[name][d] = true;

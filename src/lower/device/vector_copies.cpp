@@ -32,8 +32,18 @@ class Copier : public RangeMutator {
       return inside ? if_then(choice->condition, inside) : Stmt();
     }
     const auto* target = body.as<StoreNode>();
-    const auto* source = target ? target->value.as<LoadNode>() : nullptr;
     const int64_t* lanes = as_int(loop.extent);
+    if (!target || !lanes) return nullptr;
+    // Where it does not hold, zeros take the place of what is read; null: it always holds.
+    Expr reads, value = target->value;
+    while (const auto* choice = value.as<SelectNode>()) {
+      if (!is_zero_value(choice->if_false) || reads_memory(choice->condition)) return nullptr;
+      const Expr also = of_all_lanes(choice->condition, loop, *lanes);
+      if (!also) return nullptr;
+      reads = reads ? logical_and(reads, also) : also;
+      value = Expr(choice->if_true);
+    }
+    const auto* source = value.as<LoadNode>();
     if (!source || target->mask || source->mask || !lanes || !is_zero(loop.min)) return nullptr;
     if (!(source->buffer->dtype == target->buffer->dtype) || source->dtype.is_bool()) return nullptr;
     const int64_t bytes = *lanes * source->dtype.element_bytes();
@@ -42,11 +52,49 @@ class Copier : public RangeMutator {
     if (!to || !from) return nullptr;
     if (loop.annotations.find(kSwizzleKey)) swizzled.push_back(target->buffer);
     if (may_be_async_ && loop.annotations.find(kAsyncCopyKey) && target->buffer->scope == "shared" &&
-        source->buffer->scope == kScopeGlobal)
-      return evaluate(call(kAsyncCopyCall,
-                           {address_of(target->buffer, {to}), address_of(source->buffer, {from}), Expr(bytes)}, kI32));
+        source->buffer->scope == kScopeGlobal) {
+      // What is not read has an address all the same, of the buffer's.
+      std::vector<Expr> args = {address_of(target->buffer, {to}),
+                                address_of(source->buffer, {reads ? select(reads, from, Expr(0)) : from}), Expr(bytes)};
+      if (reads) args.push_back(reads);
+      return evaluate(call(kAsyncCopyCall, std::move(args), kI32));
+    }
     const int n = static_cast<int>(*lanes);
-    return store(target->buffer, {ramp(to, 1, n)}, load(source->buffer, {ramp(from, 1, n)}));
+    const auto stored = [&](const Expr& value) { return store(target->buffer, {ramp(to, 1, n)}, value); };
+    const Stmt copy = stored(load(source->buffer, {ramp(from, 1, n)}));
+    return reads ? if_then(reads, copy, stored(constant(0, source->dtype.with_lanes(n)))) : copy;
+  }
+
+  static bool is_zero_value(const Expr& e) {
+    if (const auto* converted = e.as<CastNode>()) return is_zero_value(converted->a);
+    const auto* number = e.as<FloatImmNode>();
+    return is_zero(e) || (number && number->value == 0 && !std::signbit(number->value));
+  }
+
+  // The condition as it is for all lanes alike; null where they may differ.
+  //   8*x + v < 48   →   8*x < 48, v in 8
+  Expr of_all_lanes(const Expr& condition, const ForNode& loop, int64_t lanes) {
+    const auto scope = analyzer_.enter();
+    analyzer_.bind(loop.var, 0, loop.extent);
+    return same_for_lanes(analyzer_.simplify(condition), loop.var, lanes);
+  }
+  Expr same_for_lanes(const Expr& condition, const Var& lane, int64_t lanes) {
+    if (!uses_var(condition, lane.get())) return condition;
+    const auto* op = condition.as<BinaryNode>();
+    if (!op) return nullptr;
+    if (op->op == BinaryOp::kAnd) {
+      const Expr a = same_for_lanes(op->a, lane, lanes), b = same_for_lanes(op->b, lane, lanes);
+      return a && b ? logical_and(a, b) : Expr();
+    }
+    // d >= 0, where d changes by less than the step between its values without the lane.
+    if (op->op != BinaryOp::kLt && op->op != BinaryOp::kLe) return nullptr;
+    const auto d = split_linear(op->op == BinaryOp::kLe ? op->b - op->a : op->b - op->a - 1, lane.get());
+    const Expr slope = d ? analyzer_.simplify(d->coeff) : Expr();
+    if (!slope || (!is_one(slope) && !is_int(slope, -1))) return nullptr;
+    const Modular rest = analyzer_.modular(d->rest);
+    const int64_t least = is_one(slope) ? 0 : lanes - 1;
+    if (rest.coeff % lanes != 0 || floormod_int(rest.base - least, lanes) != 0) return nullptr;
+    return substitute(condition, {{lane.get(), Expr(0)}});
   }
 
   // What each iteration computes, stored at once: elements of 16 bits, whose stores by themselves are dear.

@@ -23,11 +23,14 @@ std::string key_of(size_t index, const KernelParam& param) {
 
 }  // namespace
 
+uint64_t BufferStore::next_number_ = 0;
+
 Result<std::shared_ptr<BufferStore::Slot>> BufferStore::slot(const std::string& key, const Relayout& layout,
                                                              size_t index, Sharing sharing) {
   if (const auto found = slots_.find(key); found != slots_.end()) return found->second;
   auto made = std::make_shared<Slot>();
   made->layout = layout;
+  made->number = ++next_number_;
   const int64_t stagger = static_cast<int64_t>(index) * 5 * 64 % 4096;
   FETTLE_TRY(made->memory, GuardedBuffer::make(made->layout.physical_bytes(), stagger, sharing));
   slots_[key] = made;

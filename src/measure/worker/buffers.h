@@ -24,6 +24,7 @@ class BufferStore {
     std::shared_ptr<GuardedBuffer> memory;
     Relayout layout;
     bool filled = false;  // of what a prologue makes: it has run
+    uint64_t number = 0;  // no other of this process has it
   };
   struct Arguments {
     std::vector<std::shared_ptr<Slot>> slots;     // one a kernel parameter
@@ -48,6 +49,7 @@ class BufferStore {
   void trim();
 
   uint64_t seed_;
+  static uint64_t next_number_;
   std::map<std::string, std::shared_ptr<Slot>> slots_;
 };
 

@@ -209,22 +209,25 @@ Misbehaviour planned_by_id(int64_t every, int64_t id) {
   return every > 0 && id % every == every - 1 ? kInTurn[id / every % 5] : Misbehaviour::kNone;
 }
 
+Result<> run_prologue(const LoadedKernel& kernel, BufferStore::Arguments& arguments, const std::vector<int64_t>& ints,
+                      const RunRequest& request, int* signal) {
+  if (!arguments.needs_prologue()) return {};
+  FETTLE_TRY(const std::shared_ptr<GuardedBuffer> page, GuardedBuffer::make(sizeof(ChildReport), 0, Sharing::kShared));
+  auto* report = new (page->data()) ChildReport{};
+  ChildLimits limits = request.limits;
+  limits.timeout_s = std::max(limits.timeout_s, request.prologue_s);
+  FETTLE_TRY_VOID(run_reporting([&] { return be_prologue(kernel, arguments, ints, request.threads, *report); }, limits,
+                                request.give_up_fd, *report, signal));
+  return arguments.keep_packed();
+}
+
 Result<Timing> run_candidate(const LoadedKernel& candidate, BufferStore::Arguments& arguments, size_t n_params,
                              const std::vector<int64_t>& ints, const RunRequest& request, int* signal) {
   *signal = 0;
+  FETTLE_TRY_VOID(run_prologue(candidate, arguments, ints, request, signal));
+  if (request.beside)
+    FETTLE_TRY_VOID(run_prologue(*request.beside->kernel, request.beside->arguments, ints, request, signal));
   FETTLE_TRY(const std::shared_ptr<GuardedBuffer> page, GuardedBuffer::make(sizeof(ChildReport), 0, Sharing::kShared));
-  const auto make_ready = [&](const LoadedKernel& kernel, BufferStore::Arguments& own) -> Result<> {
-    if (!own.needs_prologue()) return {};
-    auto* report = new (page->data()) ChildReport{};
-    ChildLimits limits = request.limits;
-    limits.timeout_s = std::max(limits.timeout_s, request.prologue_s);
-    FETTLE_TRY_VOID(run_reporting([&] { return be_prologue(kernel, own, ints, request.threads, *report); }, limits,
-                                  request.give_up_fd, *report, signal));
-    return own.keep_packed();
-  };
-  FETTLE_TRY_VOID(make_ready(candidate, arguments));
-  if (request.beside) FETTLE_TRY_VOID(make_ready(*request.beside->kernel, request.beside->arguments));
-
   auto* report = new (page->data()) ChildReport{};
   ChildLimits limits = request.limits;
   const auto add_outputs = [&](const LoadedKernel& kernel, const BufferStore::Arguments& own) {

@@ -59,6 +59,10 @@ struct RunRequest {
   Misbehaviour misbehaviour = Misbehaviour::kNone;
 };
 
+/// Runs the prologue, where its results are not there yet, in a child. Errors: those of run_candidate.
+Result<> run_prologue(const LoadedKernel& kernel, BufferStore::Arguments& arguments, const std::vector<int64_t>& ints,
+                      const RunRequest& request, int* signal);
+
 /// Runs the prologue, where its results are not there yet, in a child of its own, and the kernel in another. Inputs,
 /// constants and packed constants cannot be written meanwhile. Outputs are the candidate's, unless it is timed beside
 /// another: then they are either's. An error is E402, E403, E404 or E710, with `signal` set

@@ -28,6 +28,7 @@ constexpr double kPlainInstances = 1e8, kSampledInstances = 2e7, kMaxPlainInstan
 constexpr double kUnknown[] = {1000, -700};
 constexpr size_t kKeptReferenceBytes = size_t{128} << 20;
 constexpr double kReferenceSeconds = 120;
+constexpr double kDeviceBatchSeconds = 1e-3;
 
 }  // namespace
 
@@ -77,6 +78,13 @@ Result<Json> Session::on_workload(const Json& message) {
   workload_ = Func();
   FETTLE_TRY(target_, target_from_json(message.at("target").dump()));
   const std::string folder = message.at("cache");
+  FETTLE_TRY(const DeviceDef* const device, device_of(target_));
+  if (device != device_) device_process_.reset();
+  device_ = device;
+  if (!device_->shares_host_memory()) {
+    if (!device_process_) device_process_ = std::make_unique<DeviceProcess>(*device_, channel_.fd());
+    FETTLE_TRY_VOID(device_process_->start());
+  }
   if (!cache_) cache_ = std::make_shared<ObjectCache>(std::filesystem::path(folder));
   FETTLE_TRY(workload_, parse_func(message.at("func").get<std::string>()));
   reference_trace_ = message.at("reference_trace");
@@ -108,13 +116,13 @@ Result<Func> Session::schedule(const std::string& trace) const {
 }
 
 Result<std::shared_ptr<LoadedKernel>> Session::build(const Func& scheduled, bool plain) {
-  FETTLE_TRY(const DeviceDef* const device, device_of(target_));
-  if (!device->shares_host_memory())
-    return fail(ErrorCode::E301, fmt::format("candidates for devices of kind \"{}\" are not measured yet: a worker's "
-                                             "process cannot be copied once it uses one",
-                                             target_.kind));
-  FETTLE_TRY(BuiltKernel built, build_kernel(scheduled, target_, *cache_, {.plain = plain, .ints = bindings_}));
-  FETTLE_TRY(LoadedKernel loaded, LoadedKernel::load(std::move(built)));
+  // The plain program runs here, whatever the device.
+  const bool here = plain || device_->shares_host_memory();
+  const Target& target = here && !device_->shares_host_memory() ? host_ : target_;
+  FETTLE_TRY(BuiltKernel built,
+             build_kernel(scheduled, target, *cache_, {.plain = plain, .ints = bindings_, .portable = false}));
+  FETTLE_TRY(LoadedKernel loaded,
+             here ? LoadedKernel::load(std::move(built)) : LoadedKernel::load_prologue(std::move(built)));
   return std::make_shared<LoadedKernel>(std::move(loaded));
 }
 
@@ -151,6 +159,16 @@ Result<Outputs> Session::outputs_of(const LoadedKernel& candidate, const BufferS
   return outputs;
 }
 
+Result<Timing> Session::run(const LoadedKernel& kernel, BufferStore::Arguments& arguments, const RunRequest& request,
+                            bool fetch) {
+  const size_t n_params = workload_->params.size();
+  if (kernel.runs_here()) return run_candidate(kernel, arguments, n_params, ints_, request, &signal_);
+  FETTLE_TRY_VOID(run_prologue(kernel, arguments, ints_, request, &signal_));
+  if (request.beside)
+    FETTLE_TRY_VOID(run_prologue(*request.beside->kernel, request.beside->arguments, ints_, request, &signal_));
+  return device_process_->run({&kernel, &arguments}, n_params, ints_, request, fetch, &signal_);
+}
+
 // What `scheduled` computes, which has the workload's parameters.
 Result<Outputs> Session::computed_by(const Func& scheduled, bool plain) {
   FETTLE_TRY(const std::shared_ptr<LoadedKernel> kernel, build(scheduled, plain));
@@ -158,9 +176,7 @@ Result<Outputs> Session::computed_by(const Func& scheduled, bool plain) {
   RunRequest request;
   request.limits.timeout_s = kReferenceSeconds;
   request.give_up_fd = channel_.fd();
-  int signal = 0;
-  FETTLE_TRY([[maybe_unused]] const Timing timing,
-             run_candidate(*kernel, arguments, workload_->params.size(), ints_, request, &signal));
+  FETTLE_TRY([[maybe_unused]] const Timing timing, run(*kernel, arguments, request, true));
   return outputs_of(*kernel, arguments);
 }
 
@@ -280,7 +296,10 @@ Result<Json> Session::on_measure(const Json& message) {
   request.limits.memory_bytes = message.at("memory_bytes");
   request.give_up_fd = channel_.fd();
   request.misbehaviour = planned(n_run_++, message.at("id"));
-  FETTLE_TRY(const Timing timing, run_candidate(*candidate, *arguments, n_params, ints_, request, &signal_));
+  // A device's clock does not see calls that are too short one by one.
+  if (request.timing && !device_->shares_host_memory())
+    request.timing->batch_s = std::max(request.timing->batch_s, kDeviceBatchSeconds);
+  FETTLE_TRY(const Timing timing, run(*candidate, *arguments, request, check));
   if (check) {
     FETTLE_TRY(const Outputs outputs, outputs_of(*candidate, *arguments));
     if (const auto wrong = difference(outputs, references_.at(key_), candidate->built.info.error_bound))

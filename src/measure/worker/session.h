@@ -24,6 +24,7 @@
 #include "measure/protocol.h"
 #include "measure/worker/buffers.h"
 #include "measure/worker/candidate.h"
+#include "measure/worker/device_process.h"
 
 namespace fettle {
 
@@ -61,6 +62,9 @@ class Session {
   Result<std::shared_ptr<LoadedKernel>> build(const Func& scheduled, bool plain);
   Result<Beside*> beside(const std::string& trace);
   Result<Func> schedule(const std::string& trace) const;
+  /// In a child, or in the device's process. `fetch`: its outputs are to be in `arguments` after.
+  Result<Timing> run(const LoadedKernel& kernel, BufferStore::Arguments& arguments, const RunRequest& request,
+                     bool fetch);
   Result<Outputs> computed_by(const Func& scheduled, bool plain);
   Result<Outputs> outputs_of(const LoadedKernel& candidate, const BufferStore::Arguments& arguments);
   Result<Reference> sample();
@@ -76,12 +80,15 @@ class Session {
   int64_t n_built_ = 0, n_run_ = 0;
   int signal_ = 0;  // of the last run
   Target target_;
+  const Target host_ = detect_host();
   std::shared_ptr<ObjectCache> cache_;
   Func workload_;
   std::string reference_trace_;
   std::vector<int64_t> ints_;
   IntEnv bindings_;  // the same, by the workload's variables
   std::unique_ptr<BufferStore> store_;
+  const DeviceDef* device_ = nullptr;              // of the target
+  std::unique_ptr<DeviceProcess> device_process_;  // of a device with memory of its own
   std::map<int64_t, std::shared_ptr<LoadedKernel>> candidates_;
   std::optional<Beside> beside_;              // of the last candidate
   Digest key_;                                // of the workload and what its buffers hold

@@ -10,6 +10,7 @@
 #include "schedule/edit/nest.h"
 #include "schedule/edit/steps.h"
 #include "schedule/reformulation.h"
+#include "target/thread_axes.h"
 
 namespace fettle {
 namespace {
@@ -28,6 +29,14 @@ void collect_limits(const Expr& term, std::vector<Expr>& limits) {
   collect_limits(choice->if_true, limits);
 }
 
+std::vector<Expr> limits_of(const BlockNode& maximum) {
+  const auto* combine = single_store(maximum)->value.as<BinaryNode>();
+  std::vector<Expr> limits;
+  for (const Expr& term : {combine->a, combine->b}) collect_limits(term, limits);
+  return limits;
+}
+
+// The one that the mask is in, where a maximum is taken in parts.
 const BlockNode* find_maximum(const Stmt& body) {
   const BlockNode* found = nullptr;
   for (const BlockNode* block : blocks_under(body)) {
@@ -35,7 +44,7 @@ const BlockNode* find_maximum(const Stmt& body) {
     const auto* combine = update ? update->value.as<BinaryNode>() : nullptr;
     const bool reduces =
         std::ranges::any_of(block->iters, [](const IterVar& i) { return i.kind == IterKind::kReduce; });
-    if (combine && is_maximum(combine->op) && reduces) found = block;
+    if (combine && is_maximum(combine->op) && reduces && (!found || limits_of(*found).empty())) found = block;
   }
   return found;
 }
@@ -49,10 +58,11 @@ Expr iterations(const Func& func, const ForNode& loop, const BlockNode& block, c
   const int64_t step = form.coeff_of(loop.var);
   if (step <= 0) return nullptr;
   form.add_term(loop.var, -step);
-  // The least that it is over all loops inside.
+  // The least that it is over all loops inside, and over the threads of a block, which go on together.
   const std::vector<const ForNode*> around = loops_around(func, &block);
   const auto begin = std::ranges::find(around, &loop);
-  for (auto inner = begin == around.end() ? begin : begin + 1; inner != around.end(); ++inner) {
+  for (auto inner = around.begin(); inner != around.end(); ++inner) {
+    if (inner == begin || (inner < begin && !is_block_thread_axis((*inner)->thread_axis))) continue;
     const int64_t coeff = form.coeff_of((*inner)->var);
     form.add_term((*inner)->var, -coeff);
     const Expr at = coeff > 0 ? (*inner)->min : (*inner)->min + (*inner)->extent - 1;
@@ -87,12 +97,8 @@ Result<Applied> apply_skip_hidden(const Schedule& s, const SkipHiddenArgs& args)
                        block->name, loop.var->name);
     }
   }
-  const StoreNode* update = single_store(*maximum);
-  const auto* combine = update->value.as<BinaryNode>();
-  std::vector<Expr> limits;
-  for (const Expr& term : {combine->a, combine->b}) collect_limits(term, limits);
   Expr extent;
-  for (const Expr& limit : limits)
+  for (const Expr& limit : limits_of(*maximum))
     if (const Expr count = iterations(s.func(), loop, *maximum, limit)) extent = extent ? min(extent, count) : count;
   if (!extent)
     return refused(ErrorCode::E216, s.func(), maximum, "the mask of block {} does not end what is seen", maximum->name);

@@ -64,12 +64,16 @@ Target gpu_target(std::string_view kind, std::string_view arch, int64_t shared_b
   const int64_t register_bytes = int64_t{target.vector_registers} * 4;
   target.scopes = gpu_scopes(shared_bytes, register_bytes);
   // Tiles of tensor intrinsics, each lane of a warp, or of a group of four of them, having its part.
-  if (kind == "cuda")
+  if (kind == "cuda") {
     target.scopes.push_back({.name = "fragment",
                              .parent = "register",
                              .capacity_bytes = (arch == "sm_90a" ? 128 : 32) * register_bytes,
                              .alignment_bytes = 16,
                              .shared_by = "warp"});
+    // What lanes read of one another.
+    target.scopes.push_back(
+        {.name = "warp", .parent = "register", .capacity_bytes = 0, .alignment_bytes = 4, .shared_by = "warp"});
+  }
   return target;
 }
 

@@ -65,7 +65,14 @@ std::optional<AttentionParts> attention_parts(const Func& func) {
   Buffer x;  // what the maximum is of
   for (const BlockNode* block : blocks_of(func.root())) {
     auto structure = block_structure(func, *block, Extents::kOpen);
-    if (!structure || product) return {};
+    if (!structure) return {};
+    if (product) {
+      if (!parts.finish.empty() || !is_elementwise(*structure, product->store.buffer) ||
+          !is_param(func, structure->store.buffer.get()))
+        return {};
+      parts.finish = block->name;
+      continue;
+    }
     const auto combiner = match_combiner(func, *block);
     if (block->init && is_matrix_product(*structure)) {
       (scores ? parts.product : parts.scores) = block->name;
@@ -82,8 +89,8 @@ std::optional<AttentionParts> attention_parts(const Func& func) {
       x = structure->store.buffer;
     }
   }
-  if (!product || !maximum || !is_param(func, product->store.buffer.get()) || scores->loads.size() != 2 ||
-      product->loads.size() != 2 || !scores->store.buffer->dtype.is_float())
+  if (!product || !maximum || is_param(func, product->store.buffer.get()) != parts.finish.empty() ||
+      scores->loads.size() != 2 || product->loads.size() != 2 || !scores->store.buffer->dtype.is_float())
     return {};
   const auto scored = std::ranges::find(maximum->loads, x, &AccessPattern::buffer);
   if (scored == maximum->loads.end()) return {};

@@ -33,6 +33,7 @@ namespace fettle {
 /// Attention as a whole program. Numbers of queries, keys and heads may be open: then they are what they typically are.
 struct AttentionParts {
   std::string scores, product;  // the blocks of both products
+  std::string finish;           // what does something to each element of the second one's result; empty: nothing does
   size_t query = 0, key = 0;    // dimensions of the scores
   size_t query_row = 0;         // which of the maximum's spatial iterators walks through queries
   size_t rows = 0;              // how many of these there are

@@ -7,6 +7,8 @@
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
 #include "tune/parts/gpu_grid.h"
+#include "tune/parts/gpu_sums.h"
+#include "tune/parts/gpu_width.h"
 #include "tune/parts/structure.h"
 #include "tune/parts/tile_steps.h"
 
@@ -113,62 +115,8 @@ int64_t iterations_of(const Schedule& s, const Loops& loops) {
   return static_cast<int64_t>(std::min(n, 1e15));
 }
 
-constexpr int64_t kThreads = 256;     // of a block; fewer where that leaves multiprocessors idle
-constexpr int64_t kAccessBytes = 16;  // the widest access of a thread
-constexpr int64_t kLoadedBytes = 32;  // that a thread asks for before it uses any, so that memory is busy
-constexpr int64_t kMostTurns = 4;
-constexpr int64_t kBlocksToSpare = 8;  // for each multiprocessor: below that, threads have one turn
-
-// `preferred`, and the others.
-std::vector<int64_t> first_of(int64_t preferred, std::vector<int64_t> all) {
-  std::erase(all, preferred);
-  all.insert(all.begin(), preferred);
-  return all;
-}
-
-// What a thread of an elementwise nest has at once.
-struct Width {
-  int64_t lanes = 1, turns = 1;
-};
-
-// Lanes where what is written, along the last loop, goes on in memory, at multiples of as many elements as an access
-// takes; turns so that enough is asked for at once.
-Width width_of(const Target& target, const BlockStructure& block, size_t last) {
-  int64_t element_bytes = block.store.buffer->dtype.element_bytes(), loaded_bytes = 0;
-  for (const AccessPattern& load : block.loads) {
-    const int64_t bytes = load.buffer->dtype.element_bytes();
-    bool repeats = false;  // what is read again comes from a cache
-    for (size_t i = 0; i < block.n_iters(); ++i) repeats |= load.strides[i] == 0 && block.extents[i] > 1;
-    if (load.strides[last] != 0) element_bytes = std::max(element_bytes, bytes);
-    if (!repeats) loaded_bytes += bytes;
-  }
-  Width width;
-  const int64_t lanes = kAccessBytes / element_bytes;
-  const bool along = block.store.strides[last] == 1 && !block.store.buffer->dtype.is_bool();
-  const bool reads_along = std::ranges::all_of(block.loads, [&](const AccessPattern& load) {
-    return load.strides[last] == 0 || (load.strides[last] == 1 && !load.guarded);
-  });
-  const auto multiple = [&](int64_t stride) { return stride != AccessPattern::kIrregular && stride % lanes == 0; };
-  const auto aligned = [&](const AccessPattern& access) {
-    for (size_t i = 0; i < block.n_iters(); ++i)
-      if (i != last && access.strides[last] == 1 && block.extents[i] > 1 &&
-          (block.open[last] || !multiple(access.strides[i])))
-        return false;
-    return true;
-  };
-  const bool divides = block.open[last] ? block.divisors[last] % lanes == 0 && block.divisors[last] > 0
-                                        : block.extents[last] % lanes == 0;
-  if (lanes > 1 && along && reads_along && divides && aligned(block.store) && std::ranges::all_of(block.loads, aligned))
-    width.lanes = lanes;
-  const int64_t units = target.gpu ? target.gpu->multiprocessors : 1;
-  while (width.turns < kMostTurns && width.turns * width.lanes * loaded_bytes < kLoadedBytes &&
-         block.points() / (2 * width.turns * width.lanes * kThreads) >= kBlocksToSpare * units)
-    width.turns *= 2;
-  return width;
-}
-
 Result<Grid> deal_out_nest(Making& m, const Loops& loops, bool flat, const Width& width) {
-  const int64_t fitting = threads_for(m.target, iterations_of(m.s, loops) / width.lanes, kThreads);
+  const int64_t fitting = threads_for(m.target, iterations_of(m.s, loops) / width.lanes, kThreadsOfBlock);
   FETTLE_TRY(const int64_t threads, m.decider.pick(m.s, {"threads", first_of(fitting, {64, 128, 256, 512})}));
   FETTLE_TRY(const Grid grid, deal_out(m.s, m.target, loops,
                                        {.threads = threads, .lanes = width.lanes, .turns = width.turns, .flat = flat}));
@@ -177,16 +125,18 @@ Result<Grid> deal_out_nest(Making& m, const Loops& loops, bool flat, const Width
   return grid;
 }
 
-Result<Finished> own_nest(Making& m, BlockRef block, const Loops& own) {
+Result<Finished> own_nest(Making& m, BlockRef block, const Loops& own, bool takes_epilogue) {
   Schedule& s = m.s;
   FETTLE_TRY(const BlockNode* node, block_node(s, block));
   Finished finished = {node->name};
   const bool reduces = static_cast<bool>(node->init);
+  if (takes_epilogue && !reduces) return fail(ErrorCode::E230, node->name + " reduces nothing");
   FETTLE_TRY(const Loops outside, independent_outside(m, block, own));
   if (outside.empty()) return finished;
+  if (reduces) return gpu_sums(s, m.target, m.decider, block, outside, takes_epilogue);
   Width width;
   FETTLE_TRY(node, block_node(s, block));
-  if (const auto now = block_structure(s.func(), *node, Extents::kOpen); now && !reduces) {
+  if (const auto now = block_structure(s.func(), *node, Extents::kOpen)) {
     FETTLE_TRY(const Var last, s.loop_var(outside.back()));
     const auto at = std::ranges::find(now->vars, last);
     if (at == now->vars.end()) return fail(ErrorCode::E230, node->name + " has no such loop");
@@ -195,36 +145,7 @@ Result<Finished> own_nest(Making& m, BlockRef block, const Loops& own) {
     FETTLE_TRY(const int64_t turns, m.decider.pick(s, {"turns", first_of(wide.turns, {1, 2, 4})}));
     width = {by_lanes, turns};
   }
-  std::vector<BlockRef> copies;  // of what a thread adds up in its own memory
-  if (reduces) {
-    Schedule before = s;
-    const size_t n_writes = node->writes.size();
-    for (size_t w = 0; w < n_writes; ++w) {
-      const auto copy = cache_write(s, {.block = block, .write_index = static_cast<int64_t>(w), .scope = "local"});
-      if (!copy) {
-        s = before;
-        copies.clear();
-        break;
-      }
-      copies.push_back(*copy);
-    }
-  }
-  FETTLE_TRY(const Grid grid, deal_out_nest(m, outside, !reduces, width));
-  for (const BlockRef copy : copies) {
-    FETTLE_TRY_VOID(reverse_compute_at(s, {.block = copy, .loop = grid.thread}));
-    FETTLE_TRY(const BlockNode* made, block_node(s, copy));
-    finished.push_back(made->name);
-  }
-  if (!reduces) return finished;
-  // Sums begin before the first term, not with a question at each.
-  Schedule trial = s;
-  FETTLE_TRY(const LoopsByKind kinds, loops_by_kind(trial, block));
-  if (kinds.reduction.empty()) return finished;
-  if (const auto init = decompose_reduction(trial, {.block = block, .loop = kinds.reduction.front()})) {
-    FETTLE_TRY(const BlockNode* made, block_node(trial, *init));
-    finished.push_back(made->name);
-    s = std::move(trial);
-  }
+  FETTLE_TRY_VOID(deal_out_nest(m, outside, true, width).map([](const Grid&) {}));
   return finished;
 }
 
@@ -263,8 +184,9 @@ Result<Finished> gpu_nest(Schedule& s, const Target& target, Decider& decider, B
   };
   if (!by_owner.shared.empty())
     if (auto made = tried([&] { return shared_nest(m, by_owner.shared); })) return std::move(*made);
-  if (!by_owner.own.empty())
-    if (auto made = tried([&] { return own_nest(m, block, by_owner.own); })) return std::move(*made);
+  for (const bool takes_epilogue : {true, false})
+    if (!by_owner.own.empty())
+      if (auto made = tried([&] { return own_nest(m, block, by_owner.own, takes_epilogue); })) return std::move(*made);
   return alone;
 }
 

@@ -8,12 +8,16 @@
 
 #include "schedule/schedule.h"
 #include "target/target.h"
+#include "tune/parts/decider.h"
 #include "tune/parts/extent.h"
 
 namespace fettle {
 
 /// Neighbours of 4 bytes that are one access.
 inline constexpr int64_t kLanesOfRows = 4;
+
+/// Longer rows are not one block's, where there are few.
+inline constexpr int64_t kMostElementsOfBlock = 1 << 18;
 
 /// How a row of so many elements is dealt out: thread t has the elements (r*threads + t)*lanes + v of each turn r.
 struct RowThreads {
@@ -24,7 +28,7 @@ std::optional<RowThreads> row_threads(const Extent& elements);
 
 /// Reductions along memory become parts, one for each thread and lane, then one for each thread, and so on (reformulate
 /// "split_reduction"). Where there are few results of many terms, the first parts are those of all threads of the
-/// machine: a launch of its own. Before all other steps. Results are reassociated.
-Result<> split_rows_among_threads(Schedule& s, const Target& target);
+/// machine: a launch of its own. Before all other steps. Results are reassociated. Of columns, `decider` says in how many.
+Result<> split_rows_among_threads(Schedule& s, const Target& target, Decider& decider);
 
 }  // namespace fettle

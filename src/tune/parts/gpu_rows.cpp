@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/compare.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
@@ -163,7 +164,8 @@ class Rows {
         if (made_here(read.buffer) || std::ranges::find(seen, read.buffer) != seen.end()) continue;
         if (!walks(parts_[b], read.buffer)) continue;
         seen.push_back(read.buffer);
-        FETTLE_TRY_VOID(keep(b, read.buffer));
+        FETTLE_TRY(const Buffer kept, keep(b, read.buffer));
+        seen.push_back(kept);
       }
     }
     return {};
@@ -176,19 +178,21 @@ class Rows {
     });
   }
 
-  // Whether each row, and each element of it, is another place of the buffer.
+  // Whether each row, and each element of it, is another place of the buffer, and the only one.
   bool walks(const Part& part, const Buffer& buffer) const {
     const auto structure = structure_of(part);
     if (!structure) return false;
-    int found = 0;
+    const AccessPattern* found = nullptr;
     for (const auto& [load, vars] : *structure) {
       if (load.buffer != buffer) continue;
-      ++found;
+      if (found && !std::ranges::equal(found->indices, load.indices, structural_equal_exprs)) return false;
+      found = &load;
       for (const int64_t stride : load.strides)
         if (stride == 0) return false;
     }
-    return found == 1;
+    return found != nullptr;
   }
+  static bool structural_equal_exprs(const Expr& a, const Expr& b) { return structural_equal(a, b); }
 
   std::optional<std::vector<std::pair<AccessPattern, size_t>>> structure_of(const Part& part) const {
     const BlockNode* node = find_block(s_.func()->body, part.name);
@@ -213,7 +217,8 @@ class Rows {
     return found;
   }
 
-  Result<> keep(size_t first, const Buffer& buffer) {
+  // Returns the copy in registers.
+  Result<Buffer> keep(size_t first, const Buffer& buffer) {
     FETTLE_TRY(const BlockNode* node, block_node(s_, parts_[first].ref));
     const auto at = std::ranges::find(node->reads, buffer, &Region::buffer);
     std::vector<BlockRef> others;
@@ -227,6 +232,7 @@ class Rows {
                                                     .consumer_blocks = others}));
     FETTLE_TRY(const BlockNode* made, block_node(s_, copy));
     const std::string name = made->name;
+    const Buffer kept = made->writes.front().buffer;
     finished_.push_back(name);
     FETTLE_TRY(const Loops all, get_loops(s_, {.block = copy}));
     size_t around = 0;
@@ -238,7 +244,8 @@ class Rows {
     if (around == 0) FETTLE_TRY_VOID(compute_at(s_, {.block = copy, .loop = blocks_}));
     Part part{.ref = copy, .name = name, .depth = 1};
     FETTLE_TRY(const OwnLoops own, own_loops(s_, part));
-    return deal_out_elements(s_, own.spatial, threads_, true, true);
+    FETTLE_TRY_VOID(deal_out_elements(s_, own.spatial, threads_, true, true));
+    return kept;
   }
 
   Result<> schedule(const Part& part) {

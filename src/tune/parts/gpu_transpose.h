@@ -9,6 +9,7 @@
 
 #include "schedule/schedule.h"
 #include "target/target.h"
+#include "tune/parts/decider.h"
 #include "tune/parts/loops.h"
 #include "tune/parts/structure.h"
 
@@ -21,7 +22,7 @@ struct Transposing {
 /// Nothing where no load, or more than one, is of this kind, or a loop is short.
 std::optional<Transposing> transposing(const BlockStructure& block);
 
-/// Errors: E230 the block does not transpose · those of the steps
-Result<Finished> gpu_transpose(Schedule& s, const Target& target, BlockRef block);
+/// Decides under the address prefix that is set. Errors: E230 the block does not transpose · those of the steps
+Result<Finished> gpu_transpose(Schedule& s, const Target& target, Decider& decider, BlockRef block);
 
 }  // namespace fettle

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "analysis/verify.h"
@@ -67,6 +69,49 @@ bool says(const DeviceProgram& program, const std::string& text) {
   return to_text(program).find(text) != std::string::npos;
 }
 
+size_t count_of(const std::string& text, const std::string& what) {
+  size_t count = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+Func loops_of(const std::string& text) {
+  const auto made = parse_loops(text);
+  EXPECT_OK(made);
+  return *made;
+}
+
+// Means of columns of halves, rounded to halves.
+Func column_means(int64_t rows, int64_t columns) {
+  const te::Tensor x = te::placeholder({rows, columns}, kF16, "X");
+  const te::ReduceAxis k = te::reduce_axis(rows, "k");
+  const te::Tensor s =
+      te::compute({columns}, [&](const testing::Indices& i) { return te::sum(cast(kF32, x(k, i[0])), {k}); }, "S");
+  const te::Tensor y = te::compute(
+      {columns},
+      [&](const testing::Indices& i) { return cast(kF16, s(i[0]) * float_imm(1.0 / static_cast<double>(rows))); }, "Y");
+  return te::create_func("column_means", {x}, {y});
+}
+
+Func layer_norm_of_halves(int64_t rows, int64_t columns) {
+  const te::Tensor x = te::placeholder({rows, columns}, kF16, "X");
+  const te::ReduceAxis k = te::reduce_axis(columns, "k"), q = te::reduce_axis(columns, "q");
+  const Expr share = float_imm(1.0 / static_cast<double>(columns));
+  const te::Tensor s =
+      te::compute({rows}, [&](const testing::Indices& i) { return te::sum(cast(kF32, x(i[0], k)), {k}); }, "S");
+  const te::Tensor m = te::compute({rows}, [&](const testing::Indices& i) { return s(i[0]) * share; }, "M");
+  const auto centred = [&](const Expr& i, const Expr& j) { return cast(kF32, x(i, j)) - m(i); };
+  const te::Tensor v = te::compute(
+      {rows}, [&](const testing::Indices& i) { return te::sum(centred(i[0], q) * centred(i[0], q), {q}); }, "V");
+  const te::Tensor y = te::compute(
+      {rows, columns},
+      [&](const testing::Indices& i) {
+        return cast(kF16, centred(i[0], i[1]) * math("rsqrt", {v(i[0]) * share + float_imm(1e-5)}));
+      },
+      "Y");
+  return te::create_func("layer_norm", {x}, {y});
+}
+
 TEST(GpuDefault, ElementwiseWorkIsInAccessesOf16Bytes) {
   const DeviceProgram program = default_kernels(testing::elementwise_workload(64, 128, 256));
   EXPECT_EQ(program.kernels.size(), 1u);
@@ -91,6 +136,30 @@ TEST(GpuDefault, AFewLongSumsAreAddedUpByAllMultiprocessors) {
   const DeviceProgram program = default_kernels(testing::reduction_workload(1, 1, 1 << 22, false));
   ASSERT_EQ(program.kernels.size(), 2u) << to_text(program);
   EXPECT_GE(*as_int(program.kernels.begin()->second.grid[0]), 132);
+}
+
+TEST(GpuDefault, SumsOfColumnsAreReadInAccessesOf16BytesSeveralAtOnce) {
+  const DeviceProgram program =
+      default_kernels(loops_of("X: f32[8192, 4096]\n"
+                               "for j in 4096: for k in 8192: Y[j] += X[k, j]"));
+  ASSERT_EQ(program.kernels.size(), 2u) << to_text(program);  // parts, and their sums
+  const std::string text = to_text(program.kernels.begin()->second.func);
+  EXPECT_GE(count_of(text, " = X[ramp("), 8u) << text;
+}
+
+TEST(GpuDefault, AFewTermsAreInFlightTogetherAndTheEpilogueBelongsToThem) {
+  const DeviceProgram program = default_kernels(column_means(49, 2048));
+  ASSERT_EQ(program.kernels.size(), 1u) << to_text(program);
+  EXPECT_EQ(count_of(to_text(program), "for "), count_of(to_text(program), "thread axis")) << to_text(program);
+}
+
+// The mean of a row, which all its elements share, does not hide that they lie side by side.
+TEST(GpuDefault, ALayerNormOfHalvesReadsEachRowOnce) {
+  const DeviceProgram program = default_kernels(layer_norm_of_halves(197, 768));
+  ASSERT_EQ(program.kernels.size(), 1u) << to_text(program);
+  const std::string text = to_text(program.kernels.begin()->second.func);
+  EXPECT_EQ(count_of(text, " = X[ramp("), 6u) << text;
+  EXPECT_EQ(count_of(text, "X["), 6u) << text;
 }
 
 TEST(GpuDefault, ATransposeGoesThroughSharedMemory) {
@@ -157,6 +226,30 @@ TEST_P(GpuDefaults, AgreeWithTheInterpreter) {
 TEST_P(GpuDefaults, CompileForCuda) { expect_compiles(GetParam().func, "sm_90"); }
 
 INSTANTIATE_TEST_SUITE_P(Workloads, GpuDefaults, ::testing::ValuesIn(testing::small_workloads()),
+                         [](const auto& info) { return info.param.name; });
+
+// What only moves memory, of sizes at which threads have neighbours, wide tiles and parts.
+std::vector<NamedWorkload> large_moves() {
+  return {
+      {"columns", loops_of("X: f32[72, 1500]\nfor j in 1500: for k in 72: Y[j] += X[k, j]")},
+      {"columns_few_terms", loops_of("X: f32[5, 1028]\nfor j in 1028: for k in 5: Y[j] += X[k, j]")},
+      {"columns_odd_terms", loops_of("X: f32[67, 1024]\nfor j in 1024: for k in 67: Y[j] += X[k, j]")},
+      {"columns_greatest", loops_of("X: f32[40, 1024]\nfor j in 1024: for k in 40: Y[j] max= X[k, j]")},
+      {"columns_of_halves", column_means(40, 2048)},
+      {"columns_of_halves_few", column_means(49, 96)},
+      {"columns_of_planes",
+       loops_of("X: f32[3, 20, 1024]\nfor i in 3: for j in 1024: for k in 20: Y[i, j] += X[i, k, j]")},
+      {"columns_rounded", loops_of("X: f32[20, 1024]\nB: f32[1024]\nfor j in 1024: for k in 20: S[j] += X[k, j]\n"
+                                   "for j in 1024: Y[j] = max(S[j] + B[j], 0.0)")},
+      {"transpose_of_halves",
+       loops_of("X: f16[150, 70]\nY: f16[70, 150]\nfor i in 70: for j in 150: Y[i, j] = X[j, i]")},
+      {"transpose_of_bytes", loops_of("X: i8[130, 70]\nY: i8[70, 130]\nfor i in 70: for j in 130: Y[i, j] = X[j, i]")},
+      {"layer_norm_of_halves", layer_norm_of_halves(5, 768)},
+      {"layer_norm_of_halves_odd", layer_norm_of_halves(5, 197)},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Moves, GpuDefaults, ::testing::ValuesIn(large_moves()),
                          [](const auto& info) { return info.param.name; });
 
 class OpenGpuDefaults : public ::testing::TestWithParam<OpenWorkload> {};

@@ -22,6 +22,12 @@ inline double value_at(TestTensor& tensor, const Buffer& buffer, const std::vect
     std::memcpy(&x, tensor.at(index), sizeof x);
     return static_cast<double>(x);
   }
+  if (buffer->dtype == kF16) {
+    _Float16 x;
+    std::memcpy(&x, tensor.at(index), sizeof x);
+    return static_cast<double>(x);
+  }
+  if (buffer->dtype == kI8) return static_cast<double>(*reinterpret_cast<const int8_t*>(tensor.at(index)));
   float x;
   std::memcpy(&x, tensor.at(index), sizeof x);
   return x;

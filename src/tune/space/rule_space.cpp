@@ -41,7 +41,8 @@ constexpr Stage kStages[] = {
 
 /// For targets with threads (Target::has_threads).
 constexpr Stage kGpuStages[] = {
-    {"gpu_rows", [](RuleContext& ctx) { return split_rows_among_threads(ctx.schedule, *ctx.target); }},
+    {"attention", choose_tensor_attention},
+    {"gpu_rows", [](RuleContext& ctx) { return split_rows_among_threads(ctx.schedule, *ctx.target, *ctx.decider); }},
     {"gpu_products", [](RuleContext& ctx) { return make_matrix_products(ctx.schedule); }},
     {"auto_inline", [](RuleContext& ctx) { return auto_inline(ctx.schedule, *ctx.target, *ctx.decider); }},
 };
@@ -58,6 +59,7 @@ constexpr const Rule* kRules[] = {
 
 constexpr const Rule* kGpuRules[] = {
     &gpu_warp_group_product_def,  // a product of matrices that warp groups do fastest
+    &gpu_tensor_product_def,      // a product of 16 bits by single warps
     &gpu_product_def,             // a product of matrices
     &gpu_rows_def,                // rows that are reduced, with what works on the same ones
     &gpu_transpose_def,           // what reads along another dimension than it writes
@@ -328,6 +330,11 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
     if (!consider(which, limit_s)) break;
   }
   return best;
+}
+
+Result<Schedule> default_neighbour(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                                   const PreferringDecider::Instead& instead) {
+  return construct(workload, target, threads, std::numeric_limits<double>::infinity(), instead);
 }
 
 Result<Schedule> accepted_default(const Func& workload, std::shared_ptr<const Target> target, int threads,

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "schedule/schedule.h"
+#include "tune/parts/decider.h"
 
 namespace fettle {
 
@@ -53,5 +54,10 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
 /// E230 where it takes none.
 Result<Schedule> accepted_default(const Func& workload, std::shared_ptr<const Target> target, int threads,
                                   double max_error_bound, const std::function<bool(const Schedule&)>& accept);
+
+/// The constructed default with other choices where it prefers some: what to measure beside it. E230 where one of
+/// `instead.values` is no candidate.
+Result<Schedule> default_neighbour(const Func& workload, std::shared_ptr<const Target> target, int threads,
+                                   const PreferringDecider::Instead& instead);
 
 }  // namespace fettle

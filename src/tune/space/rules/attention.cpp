@@ -5,6 +5,8 @@
 #include "analysis/verify.h"
 #include "schedule/reformulation.h"
 #include "tune/parts/attention.h"
+#include "tune/parts/gpu_attention.h"
+#include "tune/parts/gpu_grid.h"
 #include "tune/parts/preferences.h"
 
 namespace fettle {
@@ -26,7 +28,7 @@ std::optional<std::pair<Schedule, Finished>> in_one_pass(const RuleContext& ctx,
 Result<> choose_attention(RuleContext& ctx) {
   if (ctx.lanes(kF32) == 1) return {};
   const auto parts = attention_parts(ctx.schedule.func());
-  if (!parts) return {};
+  if (!parts || !parts->finish.empty()) return {};
   PreferringDecider preferring;
   ctx.schedule.set_address_prefix("attention/" + parts->product);
   if (!in_one_pass(ctx, *parts, preferring)) return {};
@@ -41,6 +43,18 @@ Result<> choose_attention(RuleContext& ctx) {
     return {};
   }
   return fail(ErrorCode::E230, "no tile of " + parts->product + " is legal");
+}
+
+Result<> choose_tensor_attention(RuleContext& ctx) {
+  const auto parts = attention_parts(ctx.schedule.func());
+  if (!parts || !tensor_attention_type(ctx.schedule.func(), *parts, *ctx.target)) return {};
+  Schedule trial = ctx.schedule;
+  const auto blocks = gpu_attention(trial, *ctx.target, *ctx.decider, *parts);
+  if (!blocks || error_bound_of(trial.func()) > ctx.max_error_bound) return {};
+  if (!check_on_device(trial.func(), *ctx.target)) return {};
+  ctx.schedule = std::move(trial);
+  ctx.done.insert(blocks->begin(), blocks->end());
+  return {};
 }
 
 }  // namespace fettle

@@ -9,4 +9,7 @@ namespace fettle {
 /// blocks are then done.
 Result<> choose_attention(RuleContext& ctx);
 
+/// The same on tensor cores (tune/parts/gpu_attention.h), where these multiply what there is.
+Result<> choose_tensor_attention(RuleContext& ctx);
+
 }  // namespace fettle

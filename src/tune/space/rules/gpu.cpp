@@ -6,7 +6,9 @@
 #include "tune/parts/gpu_grid.h"
 #include "tune/parts/gpu_nest.h"
 #include "tune/parts/gpu_product.h"
+#include "tune/parts/gpu_reductions.h"
 #include "tune/parts/gpu_rows.h"
+#include "tune/parts/gpu_tensor_product.h"
 #include "tune/parts/gpu_transpose.h"
 #include "tune/parts/gpu_warp_group_product.h"
 #include "tune/parts/inline.h"
@@ -14,9 +16,6 @@
 
 namespace fettle {
 namespace {
-
-/// Longer rows are not one block's, where there are few.
-constexpr int64_t kMostElementsOfBlock = 1 << 18;
 
 bool fits_blocks(const RuleContext& ctx, const RowGroup& group) {
   const Func& func = ctx.schedule.func();
@@ -109,6 +108,24 @@ extern constinit const Rule gpu_warp_group_product_def = {
                      [&] { return gpu_warp_group_product(ctx.schedule, *ctx.target, *ctx.decider, block); });
     }};
 
+// A product of matrices of 16 bits on tensor cores, with what is done to its elements.
+extern constinit const Rule gpu_tensor_product_def = {
+    "gpu_tensor_product",
+    [](const RuleContext& ctx, const BlockNode& block) {
+      const auto structure = block.init ? block_structure(ctx.schedule.func(), block) : std::nullopt;
+      if (!structure || !suits_tensor_cores(*ctx.target, *structure)) return false;
+      const auto loops = product_loops(*structure);
+      return fills_tiles(structure->extents[loops->row], structure->extents[loops->column],
+                         structure->extents[loops->term]);
+    },
+    [](RuleContext& ctx, BlockRef block) {
+      return by_part(ctx, block, "gpu_tensor_product", [&]() -> Result<Finished> {
+        FETTLE_TRY(Finished finished, gpu_tensor_product(ctx.schedule, *ctx.target, *ctx.decider, block));
+        FETTLE_TRY_VOID(check_on_device(ctx.schedule.func(), *ctx.target));
+        return finished;
+      });
+    }};
+
 // A product of matrices, with what is done to its elements.
 extern constinit const Rule gpu_product_def = {
     "gpu_product",
@@ -131,7 +148,8 @@ extern constinit const Rule gpu_transpose_def = {
       return structure && transposing(*structure).has_value();
     },
     [](RuleContext& ctx, BlockRef block) {
-      return by_part(ctx, block, "gpu_transpose", [&] { return gpu_transpose(ctx.schedule, *ctx.target, block); });
+      return by_part(ctx, block, "gpu_transpose",
+                     [&] { return gpu_transpose(ctx.schedule, *ctx.target, *ctx.decider, block); });
     }};
 
 // Everything that no other rule takes.
