@@ -34,10 +34,9 @@ constexpr WarpGroupTiling kTilings[] = {
 };
 
 // Of an H100: cycles in a second; products in a cycle of a multiprocessor, and which share of them is reached; bytes in
-// a cycle from L2 to one multiprocessor; which share of the memory's rate is reached; cycles of a launch, and of the
-// end of a tile.
+// a cycle from L2 to one multiprocessor; which share of the memory's rate is reached; cycles of the end of a tile.
 constexpr double kFrequency = 1.755e9, kProducts = 2048, kReached = 0.93, kNearBytes = 55, kFarReached = 0.92,
-                 kLaunch = 5000, kEnd = 1500;
+                 kEnd = 1500;
 constexpr int64_t kLineBytes = 128, kFactorBytes = 2;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -52,8 +51,6 @@ double far_cycles(const ProductShape& s, const Target& target) {
 
 // Rows that do not begin at lines of the cache take twice as many of them.
 double lines_of(int64_t elements_of_row) { return elements_of_row * kFactorBytes % kLineBytes == 0 ? 1 : 2; }
-
-double cycles(double near, double far) { return std::max(near, far) + 0.1 * near + kLaunch; }
 
 }  // namespace
 
@@ -83,21 +80,8 @@ double predicted_seconds(const WarpGroupTiling& t, const ProductShape& s, const 
   double near = turns * (steps * std::max(products, bytes / kNearBytes) + kEnd);
   // Blocks of a cluster wait for each other, which pays where they keep the copies of many turns together.
   if (t.cluster > 1 && tiles < 4 * all) near *= 1.0 + 0.01 * static_cast<double>(t.cluster);
-  return cycles(near, far_cycles(s, target)) / kFrequency;
-}
-
-double predicted_seconds_of_warps(const ProductShape& s, const Target& target) {
-  constexpr int64_t kTile = 64, kStep = 32, kBlocks = 2, kMostParts = 8;
-  constexpr double kShare = 0.6, kCombine = 4000;
-  const int64_t all = multiprocessors(target) * kBlocks;
-  const int64_t tiles = s.batch * ceil_div(s.rows, kTile) * ceil_div(s.columns, kTile);
-  const int64_t parts = std::clamp<int64_t>(all / tiles, 1, std::min(kMostParts, ceil_div(s.terms, 8 * kStep)));
-  const double products = static_cast<double>(kTile * kTile * kStep * kBlocks) / (kProducts * kShare);
-  const auto bytes = static_cast<double>(2 * kTile * kStep * kFactorBytes * kBlocks);
-  const auto steps = static_cast<double>(ceil_div(s.terms, kStep * parts));
-  const auto turns = static_cast<double>(ceil_div(tiles * parts, all));
-  const double near = turns * (steps * std::max(products, bytes / kNearBytes) + kEnd) + (parts > 1 ? kCombine : 0);
-  return cycles(near, far_cycles(s, target)) / kFrequency;
+  // What a multiprocessor does for itself is not all hidden where memory is what they wait for.
+  return (std::max(near, far_cycles(s, target)) + 0.1 * near) / kFrequency;
 }
 
 std::vector<size_t> fastest_tilings(const ProductShape& shape, const Target& target) {

@@ -39,8 +39,6 @@ struct ProductShape {
 /// Seconds that the product takes on the target's multiprocessors, as predicted: steps take as long as their products
 /// or their copies, and blocks go through all tiles in turns.
 double predicted_seconds(const WarpGroupTiling& tiling, const ProductShape& shape, const Target& target);
-/// The same of products of single warps (mma.sync), in tiles of 64 x 64, the terms in parts where tiles are few.
-double predicted_seconds_of_warps(const ProductShape& shape, const Target& target);
 /// Numbers of tilings, what is predicted to be the fastest first.
 std::vector<size_t> fastest_tilings(const ProductShape& shape, const Target& target);
 

@@ -11,6 +11,7 @@
 #include "tune/parts/gpu_tensor_product.h"
 #include "tune/parts/gpu_transpose.h"
 #include "tune/parts/gpu_warp_group_product.h"
+#include "tune/parts/gpu_warp_tiles.h"
 #include "tune/parts/inline.h"
 #include "tune/space/rule.h"
 
@@ -100,8 +101,10 @@ extern constinit const Rule gpu_warp_group_product_def = {
     [](const RuleContext& ctx, const BlockNode& block) {
       const auto shape = warp_group_product(ctx.schedule.func(), block, *ctx.target);
       if (!shape) return false;
-      const WarpGroupTiling& best = warp_group_tilings()[fastest_tilings(*shape, *ctx.target).front()];
-      return predicted_seconds(best, *shape, *ctx.target) <= predicted_seconds_of_warps(*shape, *ctx.target);
+      const Target& target = *ctx.target;
+      const WarpGroupTiling& groups = warp_group_tilings()[fastest_tilings(*shape, target).front()];
+      const WarpTiling warps = warp_tiling(fastest_warp_tilings(*shape, target).front());
+      return predicted_seconds(groups, *shape, target) <= predicted_seconds(warps, *shape, target);
     },
     [](RuleContext& ctx, BlockRef block) {
       return by_part(ctx, block, "gpu_warp_group_product",
