@@ -121,9 +121,9 @@ inline constexpr int64_t kPanelBytes = 128;
 /// What they read is kept in the order of the 128-byte swizzle: swizzle_staged makes other accesses go there.
 ///   for i, j: D[m + i, n + j] = S[64*ty + i, j]   →   bulk_store(&S[64*ty, 0], map, 64, 64, n, m)
 ///   S[64*r + c] = x   →   S[(64*r + c) ^ r % 8 * 8] = x
-/// Barriers wait until what was begun before has been read. What lies outside of memory's bounds is left out by the copy
-/// engine: guards that keep it from being staged are dropped where registers alone are read. E301 where the copy engine
-/// cannot do it
+/// Barriers wait until what was begun before has been read. What lies outside of memory's bounds is left out by the
+/// copy engine: guards that keep it from being staged are dropped where registers alone are read. E301 where the copy
+/// engine cannot do it
 Result<Func> bulk_stores(const Func& func, std::vector<TensorMap>& maps);
 Func swizzle_staged(const Func& func);
 inline constexpr const char* kBulkStoreCall = "bulk_store";  // (&from, map, rows, columns, coordinates…)

@@ -10,6 +10,7 @@
 #include "codegen/cuda/cuda_codegen.h"
 #include "codegen/cuda/cuda_compile.h"
 #include "codegen/device/testing.h"
+#include "ir/query.h"
 #include "tune/space/space.h"
 
 namespace fettle {
@@ -117,6 +118,27 @@ TEST(GpuWarpGroupProduct, SeveralWarpGroupsAndBlocksOfClusters) {
   check({.m = 128, .n = 256, .k = 64, .transposed = true}, {128, 256, 2, 4, 2}, true);
   check({.m = 64, .n = 256, .k = 128}, {64, 128, 1, 8, 2, true}, true);
   check({.m = 64, .n = 128, .k = 64}, {64, 64, 1, 6, 1, false, 2}, true);
+}
+
+// Stores to shared memory that a condition keeps from being made.
+int guarded_stores(const Case& c) {
+  TestSchedule s(product(c), 0);
+  s.set_target(hopper());
+  PreferringDecider decider;
+  EXPECT_OK(gpu_warp_group_product(s, *s.target(), decider, s.block("T")));
+  const auto program = lower_for_device(s.func(), *s.target());
+  EXPECT_OK(program);
+  int count = 0;
+  each_node<IfNode>(program->kernels.begin()->second.func->body, [&](const IfNode& guard) {
+    if (guard.else_body) return;  // who copies, and who computes
+    each_node<StoreNode>(guard.then_body, [&](const StoreNode& store) { count += store.buffer->scope == "shared"; });
+  });
+  return count;
+}
+
+TEST(GpuWarpGroupProduct, WhatTheCopyEngineLeavesOutIsStagedWithoutGuards) {
+  EXPECT_EQ(guarded_stores({.m = 100, .n = 72, .k = 40}), 0);
+  EXPECT_GT(guarded_stores({.m = 100, .n = 72, .k = 40, .value = "T[vb, vi, vj] + f32(S[vb, vi, vj])"}), 0);
 }
 
 TEST(GpuWarpGroupProduct, OfABatch) {
