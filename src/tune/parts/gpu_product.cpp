@@ -142,7 +142,7 @@ class Product {
 
   // A tile of a factor in shared memory, filled by all threads.
   Result<> fetch(size_t which) {
-    const GpuProduct::Factor& factor = product_.factors[which];
+    GpuProduct::Factor& factor = product_.factors[which];
     FETTLE_TRY(const BlockRef copy, product_.fetch(which, steps_));
     FETTLE_TRY(const Loops own, loops_below(s_, copy, steps_));
     FETTLE_TRY(const LoopRef all, fuse(s_, {.loops = own}));
@@ -161,6 +161,8 @@ class Product {
                                          .factor = 32,
                                          .offset = 4}));
     FETTLE_TRY_VOID(double_buffer(s_, {.block = copy, .write_index = 0}));
+    FETTLE_TRY(const BlockNode* made, block_node(s_, copy));
+    factor.buffer = made->writes.front().buffer;  // laid out otherwise
     return product_.finish(copy);
   }
 
