@@ -28,7 +28,8 @@ std::optional<RowThreads> row_threads(const Extent& elements);
 
 /// Reductions along memory become parts, one for each thread and lane, then one for each thread, and so on (reformulate
 /// "split_reduction"). Where there are few results of many terms, the first parts are those of all threads of the
-/// machine: a launch of its own. Before all other steps. Results are reassociated. Of columns, `decider` says in how many.
+/// machine: a launch of its own. Before all other steps. Results are reassociated. Of columns, `decider` says in how
+/// many.
 Result<> split_rows_among_threads(Schedule& s, const Target& target, Decider& decider);
 
 }  // namespace fettle

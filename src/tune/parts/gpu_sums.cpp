@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
 #include "tune/parts/gpu_grid.h"
@@ -12,6 +13,7 @@ namespace fettle {
 namespace {
 
 constexpr int64_t kMostUnrolled = 64;    // terms of a thread whose loads are in flight together
+constexpr int64_t kMostAccesses = 16;    // of several elements each, in registers
 constexpr int64_t kTermsInFlight = 8;    // where a loop is longer
 constexpr int64_t kFewestThreads = 128;  // of a multiprocessor, where each has neighbours
 
@@ -49,9 +51,12 @@ class Sums {
       for (size_t i = 0; i < structure->n_iters(); ++i)
         if (!structure->reduce[i]) results *= structure->extents[i];
       if (takes_epilogue) epilogue = epilogue_of(s_.func(), *node, results);
+      if (takes_epilogue && !epilogue) return fail(ErrorCode::E230, node->name + " has no epilogue");
       FETTLE_TRY(lanes_, pick_lanes(*structure, outside.back(), results));
+    } else if (takes_epilogue) {
+      return fail(ErrorCode::E230, node->name + " has no epilogue");
     }
-    if (takes_epilogue && !epilogue) return fail(ErrorCode::E230, node->name + " has no epilogue");
+    if (lanes_ > 1) FETTLE_TRY_VOID(turn_weights());
     std::vector<BlockRef> behind;  // what follows the last term
     if (epilogue) {
       FETTLE_TRY_VOID(set_scope(s_, {.block = block_, .index = 0, .scope = "local"}));
@@ -89,13 +94,54 @@ class Sums {
     int64_t lanes = 1;
     if (at != structure.vars.end()) {
       const auto i = static_cast<size_t>(at - structure.vars.begin());
+      BlockStructure others = structure;
+      std::erase_if(others.loads, [&](const AccessPattern& load) {
+        const bool turns = load.strides[i] != 1 && load.touches(i) && is_constant(s_.func(), load.buffer);
+        if (turns) weights_.emplace_back(load.buffer, var);
+        return turns;
+      });
       const bool reads_along =
-          std::ranges::all_of(structure.loads, [&](const AccessPattern& load) { return load.strides[i] == 1; });
+          std::ranges::all_of(others.loads, [&](const AccessPattern& load) { return load.strides[i] == 1; });
       const int64_t units = target_.gpu ? target_.gpu->multiprocessors : 1;
-      const int64_t wide = width_of(target_, structure, i).lanes;
-      if (reads_along && results / wide >= kFewestThreads * units) lanes = wide;
+      const int64_t wide = width_of(target_, others, i, Guards::kOfRows).lanes;
+      if (reads_along && !others.loads.empty() && results / wide >= kFewestThreads * units) lanes = wide;
     }
     return decider_.pick(s_, {"lanes", first_of(lanes, {1})});
+  }
+
+  // Constants whose elements for neighbouring results lie apart are stored in another order.
+  //   O[w, c] += X[w + k, c] * W[c, k]   →   O[w, c] += X[w + k, c] * W_global[k, c]
+  Result<> turn_weights() {
+    for (const auto& [buffer, along] : weights_) {
+      FETTLE_TRY(const BlockNode* node, block_node(s_, block_));
+      const StoreNode* store = single_store(*node);
+      if (!store) return fail(ErrorCode::E230, node->name + " is not one store");
+      const auto uses = [&](const Var& iter) {
+        return contains<LoadNode>(store->value, [&](const LoadNode& load) {
+          return load.buffer == buffer &&
+                 std::ranges::any_of(load.indices, [&](const Expr& index) { return uses_var(index, iter.get()); });
+        });
+      };
+      IndexMap order;
+      std::optional<Expr> last;
+      for (const IterVar& iter : node->iters) {
+        const Var input = make_var(iter.var->name, kI64);
+        order.inputs.push_back(input);
+        if (iter.binding.as<VarNode>() == along.get())
+          last = input;
+        else if (uses(iter.var))
+          order.outputs.push_back(input);
+      }
+      if (!last) return fail(ErrorCode::E230, "no iterator is the loop over neighbours");
+      order.outputs.push_back(*last);
+      FETTLE_TRY(const int64_t read, read_index_of(s_, block_, buffer));
+      FETTLE_TRY(const BlockRef copy,
+                 reindex_cache_read(
+                     s_, {.block = block_, .read_index = read, .scope = kScopeGlobal, .index_map = std::move(order)}));
+      FETTLE_TRY(const BlockNode* made, block_node(s_, copy));
+      finished_.push_back(made->name);
+    }
+    return {};
   }
 
   // What a thread adds up is its own; where a step is refused, sums stay where they are.
@@ -129,14 +175,15 @@ class Sums {
     while (!terms.empty()) {
       FETTLE_TRY(const int64_t extent, loop_extent(s_, terms.back()));
       if (extent == 0) break;
-      if (at_once * extent <= kMostUnrolled / lanes_) {
+      const int64_t most = lanes_ > 1 ? kMostAccesses : kMostUnrolled;
+      if (at_once * extent <= most) {
         at_once *= extent;
         unrolled.insert(unrolled.begin(), terms.back());
         terms.pop_back();
         continue;
       }
       int64_t part = at_once < kTermsInFlight ? kTermsInFlight : 1;
-      while (extent % part != 0) part /= 2;
+      while (part > 1 && (extent % part != 0 || at_once * part > most)) part /= 2;
       if (part > 1) {
         FETTLE_TRY(const Loops cut, split(s_, {.loop = terms.back(), .factors = {kInfer, part}, .tail = Tail::kExact}));
         terms.back() = cut[0];
@@ -200,6 +247,7 @@ class Sums {
   Decider& decider_;
   const BlockRef block_;
   int64_t lanes_ = 1;
+  std::vector<std::pair<Buffer, Var>> weights_;  // to be turned, along this loop
   Finished finished_;
 };
 

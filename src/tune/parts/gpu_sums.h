@@ -14,10 +14,10 @@
 
 namespace fettle {
 
-/// Deals out `outside`, the independent loops around a reduction, adjacent, outermost first. Several terms are unrolled,
-/// so that their loads are in flight together. `takes_epilogue`: the one block that reads the results, element by
-/// element, becomes part of the nest. Decides under the address prefix that is set. Errors: E230 there is no such
-/// block, or the reduction has no loops · the steps'
+/// Deals out `outside`, the independent loops around a reduction, adjacent, outermost first. Several terms are
+/// unrolled, so that their loads are in flight together. `takes_epilogue`: the one block that reads the results,
+/// element by element, becomes part of the nest. Decides under the address prefix that is set. Errors: E230 there is no
+/// such block · the steps'
 Result<Finished> gpu_sums(Schedule& s, const Target& target, Decider& decider, BlockRef block, const Loops& outside,
                           bool takes_epilogue);
 

@@ -10,6 +10,14 @@ constexpr int64_t kLoadedBytes = 32;  // that a thread asks for before it uses a
 constexpr int64_t kMostTurns = 4;
 constexpr int64_t kBlocksToSpare = 8;  // for each multiprocessor: below that, threads have one turn
 
+// The loop walks whole rows of a buffer whose rows lie one behind the other.
+bool walks_rows(const AccessPattern& access, const BlockStructure& block, size_t last) {
+  const auto& shape = access.buffer->shape;
+  const int64_t* row = shape.empty() ? nullptr : as_int(shape.back());
+  return access.buffer->strides.empty() && row && block.is(last, *row) &&
+         access.dimension_of(block.vars[last]) == static_cast<int>(shape.size()) - 1;
+}
+
 }  // namespace
 
 std::vector<int64_t> first_of(int64_t preferred, std::vector<int64_t> all) {
@@ -18,7 +26,7 @@ std::vector<int64_t> first_of(int64_t preferred, std::vector<int64_t> all) {
   return all;
 }
 
-Width width_of(const Target& target, const BlockStructure& block, size_t last) {
+Width width_of(const Target& target, const BlockStructure& block, size_t last, Guards guards) {
   int64_t element_bytes = block.store.buffer->dtype.element_bytes(), loaded_bytes = 0;
   for (const AccessPattern& load : block.loads) {
     const int64_t bytes = load.buffer->dtype.element_bytes();
@@ -31,13 +39,18 @@ Width width_of(const Target& target, const BlockStructure& block, size_t last) {
   const int64_t lanes = kAccessBytes / element_bytes;
   const bool along = block.store.strides[last] == 1 && !block.store.buffer->dtype.is_bool();
   const bool reads_along = std::ranges::all_of(block.loads, [&](const AccessPattern& load) {
-    return load.strides[last] == 0 || (load.strides[last] == 1 && !load.guarded);
+    return load.strides[last] == 0 ||
+           (load.strides[last] == 1 && (!load.guarded || (guards == Guards::kOfRows && walks_rows(load, block, last))));
   });
   const auto multiple = [&](int64_t stride) { return stride != AccessPattern::kIrregular && stride % lanes == 0; };
+  // Rows that are found by what memory says begin where all rows do.
   const auto aligned = [&](const AccessPattern& access) {
+    if (access.strides[last] != 1) return true;
+    const bool of_rows = walks_rows(access, block, last) && block.extents[last] % lanes == 0;
     for (size_t i = 0; i < block.n_iters(); ++i)
-      if (i != last && access.strides[last] == 1 && block.extents[i] > 1 &&
-          (block.open[last] || !multiple(access.strides[i])))
+      if (i != last && block.extents[i] > 1 &&
+          (block.open[last] ||
+           !(multiple(access.strides[i]) || (of_rows && access.strides[i] == AccessPattern::kIrregular))))
         return false;
     return true;
   };

@@ -10,6 +10,7 @@
 #include "codegen/cuda/cuda_codegen.h"
 #include "codegen/cuda/cuda_compile.h"
 #include "codegen/device/testing.h"
+#include "lower/passes/passes.h"
 #include "tune/space/open_list.h"
 #include "tune/space/open_testing.h"
 #include "tune/space/space.h"
@@ -60,7 +61,7 @@ DeviceProgram default_kernels(const Func& workload, const char* target_name = "c
   const auto target = target_named(target_name);
   const auto s = default_schedule(workload, target, 1);
   EXPECT_OK(s);
-  auto program = lower_for_device(s->func(), *target);
+  auto program = lower_for_device(split_prologue(s->func()).main, *target);
   EXPECT_OK(program);
   return std::move(*program);
 }
@@ -147,6 +148,22 @@ TEST(GpuDefault, SumsOfColumnsAreReadInAccessesOf16BytesSeveralAtOnce) {
   EXPECT_GE(count_of(text, " = X[ramp("), 8u) << text;
 }
 
+TEST(GpuDefault, GatheredRowsAreReadInAccessesOf16Bytes) {
+  const DeviceProgram program =
+      default_kernels(loops_of("T: f32[512, 1024]\nI: i64[512]\n"
+                               "for i in 512: for j in 1024: Y[i, j] = T[max(0, min(I[i], 511)), j]"));
+  ASSERT_EQ(program.kernels.size(), 1u) << to_text(program);
+  EXPECT_TRUE(says(program, ", 1, 4)] = T[ramp(")) << to_text(program);
+}
+
+TEST(GpuDefault, WindowsOfChannelsLastAreReadInAccessesOf16Bytes) {
+  const DeviceProgram program =
+      default_kernels(testing::conv_workload({.h = 128, .w = 128, .ic = 64, .oc = 64, .groups = 64}));
+  ASSERT_EQ(program.kernels.size(), 1u) << to_text(program);
+  const std::string text = to_text(program.kernels.begin()->second.func);
+  EXPECT_EQ(count_of(text, "] = X[ramp("), 9u) << text;
+}
+
 TEST(GpuDefault, AFewTermsAreInFlightTogetherAndTheEpilogueBelongsToThem) {
   const DeviceProgram program = default_kernels(column_means(49, 2048));
   ASSERT_EQ(program.kernels.size(), 1u) << to_text(program);
@@ -210,7 +227,9 @@ Default checked_default(const Func& func) {
   EXPECT_OK(verify(s->func(), *target)) << to_text(s->func());
   auto program = lower_for_device(s->func(), *target);
   EXPECT_OK(program) << to_text(s->func());
-  expect_threads(func, *program);
+  const auto without_packing = lower_for_device(split_prologue(s->func()).main, *target);
+  EXPECT_OK(without_packing) << to_text(s->func());
+  expect_threads(func, *without_packing);
   return {s->func(), std::move(*program)};
 }
 
@@ -241,6 +260,14 @@ std::vector<NamedWorkload> large_moves() {
        loops_of("X: f32[3, 20, 1024]\nfor i in 3: for j in 1024: for k in 20: Y[i, j] += X[i, k, j]")},
       {"columns_rounded", loops_of("X: f32[20, 1024]\nB: f32[1024]\nfor j in 1024: for k in 20: S[j] += X[k, j]\n"
                                    "for j in 1024: Y[j] = max(S[j] + B[j], 0.0)")},
+      {"gathered_rows", loops_of("T: f32[20, 64]\nI: i64[130]\n"
+                                 "for i in 130: for j in 64: Y[i, j] = T[max(0, min(I[i], 19)), j]")},
+      {"max_pool_wide", testing::pool_workload(9, 12, 64, false, true)},
+      {"average_pool_wide", testing::pool_workload(10, 11, 64, true, true)},
+      {"depthwise_wide", testing::conv_workload({.h = 9, .w = 11, .ic = 64, .oc = 64, .groups = 64, .epilogue = true})},
+      {"depthwise_wide_stride",
+       testing::conv_workload(
+           {.h = 19, .w = 21, .ic = 64, .oc = 64, .kernel = 5, .stride = 2, .padding = 2, .groups = 64})},
       {"transpose_of_halves",
        loops_of("X: f16[150, 70]\nY: f16[70, 150]\nfor i in 70: for j in 150: Y[i, j] = X[j, i]")},
       {"transpose_of_bytes", loops_of("X: i8[130, 70]\nY: i8[70, 130]\nfor i in 70: for j in 130: Y[i, j] = X[j, i]")},
