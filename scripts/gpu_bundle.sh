@@ -33,7 +33,8 @@ stand_in() {
   done <"$made/data"
   objdump -p "$@" | awk -v name="$name:" '/required from/ {own = $3 == name; next} own && NF == 4 {print $4}' | sort -u |
     while read -r version; do
-      echo "$version { global: $(awk -F'@+' -v v="$version" '$2 == v {printf "%s; ", $1}' "$made/exported")};" >>"$script"
+      awk -F'@+' -v v="$version" '
+        BEGIN {printf "%s {", v} $2 == v {printf "%s%s;", n++ ? " " : " global: ", $1} END {print " };"}' "$made/exported" >>"$script"
     done
   gcc -shared -fPIC -o "$made/lib/$name" -Wl,-soname,"$name" "$source" $([ -s "$script" ] && echo "-Wl,--version-script=$script")
 }
