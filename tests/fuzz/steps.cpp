@@ -2,6 +2,8 @@
 #include "tests/fuzz/steps.h"
 
 #include "analysis/verify.h"
+#include "generations/registry.h"
+#include "schedule/reformulation.h"
 #include "tests/fuzz/actions.h"
 
 namespace fettle::fuzz {
@@ -81,6 +83,21 @@ constexpr Entry kEntries[] = {
     {nullptr, 8, actions::rolled_producer},
 };
 
+/// A point of a space of programs for GPUs, with random decisions, or nothing where the space has none.
+std::optional<Schedule> point_of_space(const Schedule& start, const std::shared_ptr<const Target>& target,
+                                       RandomStream& r) {
+  static const std::vector<std::unique_ptr<Space>>* known = [] {
+    auto* made = new std::vector<std::unique_ptr<Space>>;
+    for (const SpaceDef& def : spaces())
+      if (def.on_gpus) made->push_back(def.make());
+    return made;
+  }();
+  const Space& space = *(*known)[r.below(known->size())];
+  auto made = space.generate(start.func(), target, 1, start.seed(), nullptr);
+  if (!made || error_bound_of(made->func()) > 0 || !verify(made->func(), *target)) return std::nullopt;
+  return std::move(*made);
+}
+
 /// Moves the references of an argument to the steps that are left; false if one is gone.
 bool renumber(ArgValue& arg, const std::vector<int>& now) {
   const auto move = [&](StepRef& ref) {
@@ -116,6 +133,12 @@ Made random_schedule(const Func& func, const std::shared_ptr<const Target>& targ
   Schedule start(func, seed);
   start.set_target(target);
   Made made{start, 0};
+  if (target->has_threads() && r.below(100) < 40) {
+    if (auto point = point_of_space(start, target, r)) {
+      made.schedule = start = std::move(*point);
+      actions = std::min(actions, static_cast<int>(r.below(4)));
+    }
+  }
   int total = 0;
   for (const Entry& entry : kEntries) total += entry.weight;
   Schedule current = start;
