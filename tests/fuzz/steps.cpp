@@ -3,6 +3,7 @@
 
 #include "analysis/verify.h"
 #include "generations/registry.h"
+#include "measure/sampled.h"
 #include "schedule/reformulation.h"
 #include "tests/fuzz/actions.h"
 
@@ -83,6 +84,12 @@ constexpr Entry kEntries[] = {
     {nullptr, 8, actions::rolled_producer},
 };
 
+/// One thread of a GPU is slow, and copies of copies below a loop of a large program are many.
+bool ends_soon(const Func& func, const Target& target) {
+  constexpr double kMostInstances = 2e6;
+  return !target.has_threads() || count_instances(func) <= kMostInstances;
+}
+
 /// A point of a space of programs for GPUs, with random decisions, or nothing where the space has none.
 std::optional<Schedule> point_of_space(const Schedule& start, const std::shared_ptr<const Target>& target,
                                        RandomStream& r) {
@@ -133,7 +140,14 @@ Made random_schedule(const Func& func, const std::shared_ptr<const Target>& targ
   Schedule start(func, seed);
   start.set_target(target);
   Made made{start, 0};
-  if (target->has_threads() && r.below(100) < 40) {
+  if (target->kind == "cuda" && r.below(100) < 60) {  // what has no product of halves goes on
+    Attempt attempt(start, r, tried);
+    if (actions::tensor_kernel(attempt) && verify(attempt.s.func(), *target) && ends_soon(attempt.s.func(), *target)) {
+      made.schedule = start = std::move(attempt.s);
+      actions = static_cast<int>(r.below(4));
+    }
+  }
+  if (made.schedule.trace().size() == 0 && target->has_threads() && r.below(100) < 40) {
     if (auto point = point_of_space(start, target, r)) {
       made.schedule = start = std::move(*point);
       actions = std::min(actions, static_cast<int>(r.below(4)));
@@ -144,7 +158,7 @@ Made random_schedule(const Func& func, const std::shared_ptr<const Target>& targ
   Schedule current = start;
   const auto keep = [&](Attempt& attempt) {
     current = std::move(attempt.s);
-    if (verify(current.func(), *target)) made.schedule = current;
+    if (verify(current.func(), *target) && ends_soon(current.func(), *target)) made.schedule = current;
   };
   for (int i = 0; i < actions; ++i) {
     Attempt attempt(current, r, tried);

@@ -19,8 +19,8 @@ constexpr int64_t kPieceBytes = 16 << 20;
 constexpr double kShortSeconds = 1e-4;
 constexpr int64_t kShortCalls = 16;
 
-/// Code on the device. Each has a queue of its own, which keeps what is loaded apart: images may come to lie where others
-/// were.
+/// Code on the device. Each has a queue of its own, which keeps what is loaded apart: images may come to lie where
+/// others were.
 struct Program {
   LoadedImage image;
   DeviceStream stream;
