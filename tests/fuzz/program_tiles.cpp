@@ -13,12 +13,13 @@ void Maker::tile_product_stage() {
   const std::vector<DType> types = {kF16, kF16, kF16, kBF16, kF32, kF32};
   const DType factor = one_of(types);
   int64_t m, n, k;
+  const bool fills_units = chance(80);  // of tensor units
   do {
     m = tile_extent(128);
     n = tile_extent(128);
     k = tile_extent(160);
-  } while (m * n * k > 160000);
-  const bool transposed = chance(40);
+  } while (m * n * k > 160000 || (fills_units && (m % 16 != 0 || k % 16 != 0)));
+  const bool transposed = chance(25);
   type_ = factor;
   const Tensor a = input({m, k}), b = input(transposed ? std::vector<int64_t>{n, k} : std::vector<int64_t>{k, n});
   type_ = kF32;

@@ -140,7 +140,7 @@ Made random_schedule(const Func& func, const std::shared_ptr<const Target>& targ
   Schedule start(func, seed);
   start.set_target(target);
   Made made{start, 0};
-  if (target->kind == "cuda" && r.below(100) < 60) {  // what has no product of halves goes on
+  if (target->kind == "cuda" && r.below(100) < 75) {  // what has no product of halves goes on
     Attempt attempt(start, r, tried);
     if (actions::tensor_kernel(attempt) && verify(attempt.s.func(), *target) && ends_soon(attempt.s.func(), *target)) {
       made.schedule = start = std::move(attempt.s);
