@@ -291,9 +291,11 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   for (const PlannedWorkload& workload : plan.workloads)
     for (const SizeClass& of : workload.classes) add_task(of.func, of.hash, workload.count);
   TuningRun run = describe_run(graph, plan, tasks, options);
-  if (!options.elsewhere)
-    if (const auto device = device_of(options.target); device && (*device)->name)
-      if (const auto name = (*device)->name()) run.machine = *name + ": " + run.machine;
+  FETTLE_TRY(const DeviceDef* const device, device_of(options.target));
+  if (!options.elsewhere && !options.runner && device->name) {
+    FETTLE_TRY(const std::string name, device->name());
+    run.machine = name + ": " + run.machine;
+  }
   FETTLE_TRY_VOID(database->keep_run(run));
   const auto keep_run = [&](const TuneModelResult& result) {
     run.seconds = elapsed();

@@ -67,7 +67,8 @@ struct TuneModelResult {
 /// Chooses the layout of images by KernelCosts, tunes every task of the model, recording as it goes, then times the
 /// whole model tuned and untuned side by side. Where tuning made it slower, which single tasks cannot tell, the
 /// database is told to use the defaults for this model; where it made single kernels slower inside the model, for
-/// these. Errors: those of make_plan, compile_model and tune_tasks · E406 no worker can be started.
+/// these. Errors: those of make_plan, compile_model and tune_tasks · E406 no worker can be started · E710 the target's
+/// device is not there.
 Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database> database,
                                    const TuneModelOptions& options);
 

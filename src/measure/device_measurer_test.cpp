@@ -1,6 +1,8 @@
 // Candidates for a device with memory of its own, by OpenCL.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
@@ -26,6 +28,14 @@ func product(A: f32[32, 24], B: f32[24, 48] constant, C: f32[32, 48] output):
           C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
 )";
 
+/// Asked in a process of its own: what a device's library maps and starts is not in the way of other tests.
+bool has_device() {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(opencl_device.open_stream(1) ? 0 : 1);
+  int status = 0;
+  return pid > 0 && ::waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
 /// A row for each block, `threads` of its elements at once. `packs`: B is packed before, on the CPU.
 std::string bound(int threads, bool packs = false) {
   std::string text = "b0 = get_block(name=\"C\")\n";
@@ -41,7 +51,7 @@ class DeviceMeasurer : public ::testing::Test {
  protected:
   void SetUp() override {
     setenv("POCL_CACHE_DIR", FETTLE_BINARY_DIR "/pocl-cache", 0);
-    if (const auto stream = opencl_device.open_stream(1); !stream) GTEST_SKIP() << stream.error().to_string();
+    if (!has_device()) GTEST_SKIP() << "there is no OpenCL device";
   }
   void start(std::vector<std::string> args = {}, int workers = 1) {
     LocalMeasurerOptions o;

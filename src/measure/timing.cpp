@@ -114,6 +114,7 @@ class Stopwatch {
   /// Seconds of one of so many calls.
   double time(const TimeCalls& call, int64_t calls) {
     for (int sleeps = 0;; ++sleeps) {
+      if (failed()) return 0;
       const double asleep = clocks_.asleep_s();
       const CallTimes times = call(calls);
       timing_.status = times.status;

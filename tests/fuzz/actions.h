@@ -201,6 +201,7 @@ bool annotate_buffer_access(Attempt& a);
 bool queries(Attempt& a);
 bool micro_kernel(Attempt& a);
 bool thread_kernel(Attempt& a);
+bool tensor_kernel(Attempt& a);
 
 }  // namespace actions
 }  // namespace fettle::fuzz

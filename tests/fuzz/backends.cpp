@@ -12,11 +12,13 @@
 #include "codegen/c/c_codegen.h"
 #include "codegen/c/testing.h"
 #include "codegen/cuda/cuda_codegen.h"
+#include "codegen/cuda/cuda_compile.h"
 #include "codegen/cuda/run.h"
 #include "codegen/llvm/llvm_codegen.h"
 #include "codegen/opencl/opencl_codegen.h"
 #include "codegen/opencl/testing.h"
 #include "ir/compare.h"
+#include "ir/interpret.h"
 #include "ir/visit.h"
 #include "rt/context.h"
 
@@ -241,6 +243,30 @@ Result<> compile_cuda_kernels(std::span<Job> jobs, const Target& target) {
       });
 }
 
+/// No device: the text compiles, and the scheduled program is interpreted.
+struct CompiledText {
+  static Result<CompiledText> build(const std::string& source) {
+    FETTLE_TRY_VOID(compile_cuda(source, "sm_90").map([](const std::string&) {}));
+    return CompiledText{};
+  }
+};
+Result<> compile_cuda_text(std::span<Job> jobs, const Target& target) {
+  FETTLE_TRY_VOID(
+      compile_kernels<CompiledText>(jobs, target, emit_cuda,
+                                    [](const CompiledText&, const DeviceProgram&, std::span<const BufferArg>,
+                                       std::span<const int64_t>) { return Result<>(); }));
+  for (Job& job : jobs) {
+    if (!job.run) continue;
+    job.run = [scheduled = job.scheduled](std::span<void* const> buffers, std::span<const int64_t> ints) {
+      std::vector<BufferArg> args;
+      for (size_t p = 0; p < buffers.size(); ++p)
+        args.push_back({buffers[p], bytes_of(*scheduled->params[p].buffer, scheduled->int_params, ints)});
+      return interpret(scheduled, args, ints);
+    };
+  }
+  return {};
+}
+
 bool always() { return true; }
 
 /// Asked in a process of its own: what OpenCL and CUDA start does not survive the forks that follow.
@@ -257,6 +283,7 @@ constexpr Backend kBackends[] = {
     {"llvm", "host", compile_llvm, "", always},
     {"c", "c", compile_c, "", always},
     {"opencl", "opencl", compile_opencl, "an OpenCL device, such as Debian's pocl-opencl-icd", opencl_is_there},
+    {"cuda-text", "cuda", compile_cuda_text, "NVRTC (FETTLE_NVRTC may name it)", has_nvrtc},
     {"cuda", "cuda", compile_cuda_kernels, "a CUDA device, and NVRTC (FETTLE_NVRTC may name it)", cuda_is_there},
 };
 

@@ -156,8 +156,10 @@ class Worker {
   std::shared_ptr<const Target> target() const { return target_; }
 
   Program program_of(int64_t number) const {
-    const auto make = options_.affine ? random_affine_program : random_program;
-    return make(hash_combine(options_.seed, static_cast<uint64_t>(number / kCasesPerProgram)));
+    const int64_t program = number / kCasesPerProgram;
+    const bool tiles = target_->has_threads() && program % 2 == 1;
+    const auto make = options_.affine ? random_affine_program : tiles ? random_tile_program : random_program;
+    return make(hash_combine(options_.seed, static_cast<uint64_t>(program)));
   }
   Made schedule_of(const Program& program, int64_t number, const Tried& tried) const {
     const uint64_t seed = hash_combine(hash_combine(options_.seed, 77), static_cast<uint64_t>(number));

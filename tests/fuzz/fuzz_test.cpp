@@ -106,16 +106,19 @@ TEST(Fuzz, SchedulesPrintedAsCudaCompile) {
   if (!has_nvrtc()) GTEST_SKIP() << "no NVRTC; FETTLE_NVRTC may name it";
   const auto target = std::make_shared<Target>(*parse_target("cuda"));
   DeviceProgram all;
-  int made = 0;
+  int made = 0, tensorized = 0;
   for (uint64_t seed = 0; made < 60; ++seed) {
-    const Program program = random_program(seed);
+    const Program program = seed % 2 == 0 ? random_program(seed) : random_tile_program(seed);
     const Made scheduled = random_schedule(program.func, target, seed, 10, [](const PrimitiveDef&, ErrorCode) {});
     const Func named = with(scheduled.schedule.func(), [&](FuncNode& f) { f.name = "job" + std::to_string(seed); });
     const auto lowered = lower_for_device(named, *target);
     if (!lowered) continue;
     all.kernels.insert(lowered->kernels.begin(), lowered->kernels.end());
     ++made;
+    tensorized += std::ranges::any_of(scheduled.schedule.trace().steps,
+                                      [](const auto& step) { return step->def->name == "tensorize"; });
   }
+  EXPECT_GT(tensorized, 0);
   const auto source = emit_cuda(all);
   ASSERT_TRUE(source.has_value()) << source.error().to_string();
   const auto code = compile_cuda(*source, "sm_90");

@@ -1,6 +1,6 @@
-// fuzz [--seed S] [--traces N] [--backend llvm|c|…] [--programs all|affine] [--case I] [--findings K] [--batch B]
-// [--processes P] [--disable CHECK]…: what `make fuzz` runs; --examine FILE shows what became of a finding, as it was printed. Exit
-// status 0: nothing found · 1: something was · 2: wrong usage.
+// fuzz [--seed S] [--traces N] [--backend llvm|c|…] [--programs all|affine] [--case I] [--findings K]
+// [--batch B] [--processes P] [--disable CHECK]…: what `make fuzz` runs; --examine FILE shows what became of a finding,
+// as it was printed. Exit status 0: nothing found · 1: something was · 2: wrong usage.
 #include <fmt/format.h>
 #include <unistd.h>
 

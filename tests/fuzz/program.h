@@ -22,6 +22,10 @@ struct Program {
 /// exactly; so sums may be reassociated and products contracted. (The sign of a zero may change, and is not compared.)
 Program random_program(uint64_t seed);
 
+/// Products of halves and of single precision, and reductions of long rows, over extents that fill tiles of tensor
+/// units and accesses of several elements; elementwise work, transposes and sums behind them.
+Program random_tile_program(uint64_t seed);
+
 /// Nests whose loops' bounds depend on loops around them, of blocks that read and overwrite what earlier iterations
 /// wrote: up to three loops deep, with blocks at every depth.
 Program random_affine_program(uint64_t seed);

@@ -45,6 +45,7 @@ class Maker {
         scatters_(seed % 16 == 13) {}
 
   Program make();
+  Program make_tiles();
 
  private:
   // --- choices ---
@@ -196,6 +197,15 @@ class Maker {
   Tensor copy_of(const Tensor& t, double growth);
   /// P = T + T before it, along the outermost dimension.
   Tensor stencil_of(const Tensor& t);
+
+  /// A multiple of eight, as a rule.
+  int64_t tile_extent(int64_t at_most);
+  /// C = sum A·B in single precision, of factors in halves as a rule.
+  void tile_product_stage();
+  /// An input of long rows.
+  void tile_rows_stage();
+  /// What was made last, in halves.
+  void half_stage(DType half);
 
   // --- the whole ---
   Program finish();

@@ -2,6 +2,9 @@
 #include "tests/fuzz/steps.h"
 
 #include "analysis/verify.h"
+#include "generations/registry.h"
+#include "measure/sampled.h"
+#include "schedule/reformulation.h"
 #include "tests/fuzz/actions.h"
 
 namespace fettle::fuzz {
@@ -81,6 +84,27 @@ constexpr Entry kEntries[] = {
     {nullptr, 8, actions::rolled_producer},
 };
 
+/// One thread of a GPU is slow, and copies of copies below a loop of a large program are many.
+bool ends_soon(const Func& func, const Target& target) {
+  constexpr double kMostInstances = 2e6;
+  return !target.has_threads() || count_instances(func) <= kMostInstances;
+}
+
+/// A point of a space of programs for GPUs, with random decisions, or nothing where the space has none.
+std::optional<Schedule> point_of_space(const Schedule& start, const std::shared_ptr<const Target>& target,
+                                       RandomStream& r) {
+  static const std::vector<std::unique_ptr<Space>>* known = [] {
+    auto* made = new std::vector<std::unique_ptr<Space>>;
+    for (const SpaceDef& def : spaces())
+      if (def.on_gpus) made->push_back(def.make());
+    return made;
+  }();
+  const Space& space = *(*known)[r.below(known->size())];
+  auto made = space.generate(start.func(), target, 1, start.seed(), nullptr);
+  if (!made || error_bound_of(made->func()) > 0 || !verify(made->func(), *target)) return std::nullopt;
+  return std::move(*made);
+}
+
 /// Moves the references of an argument to the steps that are left; false if one is gone.
 bool renumber(ArgValue& arg, const std::vector<int>& now) {
   const auto move = [&](StepRef& ref) {
@@ -116,12 +140,25 @@ Made random_schedule(const Func& func, const std::shared_ptr<const Target>& targ
   Schedule start(func, seed);
   start.set_target(target);
   Made made{start, 0};
+  if (target->kind == "cuda" && r.below(100) < 75) {  // what has no product of halves goes on
+    Attempt attempt(start, r, tried);
+    if (actions::tensor_kernel(attempt) && verify(attempt.s.func(), *target) && ends_soon(attempt.s.func(), *target)) {
+      made.schedule = start = std::move(attempt.s);
+      actions = static_cast<int>(r.below(4));
+    }
+  }
+  if (made.schedule.trace().size() == 0 && target->has_threads() && r.below(100) < 40) {
+    if (auto point = point_of_space(start, target, r)) {
+      made.schedule = start = std::move(*point);
+      actions = std::min(actions, static_cast<int>(r.below(4)));
+    }
+  }
   int total = 0;
   for (const Entry& entry : kEntries) total += entry.weight;
   Schedule current = start;
   const auto keep = [&](Attempt& attempt) {
     current = std::move(attempt.s);
-    if (verify(current.func(), *target)) made.schedule = current;
+    if (verify(current.func(), *target) && ends_soon(current.func(), *target)) made.schedule = current;
   };
   for (int i = 0; i < actions; ++i) {
     Attempt attempt(current, r, tried);

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -17,9 +16,11 @@ namespace {
 
 using Json = nlohmann::json;
 constexpr int64_t kPieceBytes = 16 << 20;
+constexpr double kShortSeconds = 1e-4;
+constexpr int64_t kShortCalls = 16;
 
-/// Code on the device. Each has a queue of its own, which keeps what is loaded apart: images may come to lie where others
-/// were.
+/// Code on the device. Each has a queue of its own, which keeps what is loaded apart: images may come to lie where
+/// others were.
 struct Program {
   LoadedImage image;
   DeviceStream stream;
@@ -156,9 +157,17 @@ class Server {
     return fail(ErrorCode::E710, queue.why.chars);
   }
 
+  /// A short call by itself would be the host's time for a launch, so several are timed instead.
   TimeCalls calls_of(const Program& program, int64_t flush_bytes) {
     return [this, &program, flush_bytes](int64_t calls) {
-      const auto seconds = device_.time(program.stream, program.image, program.buffers, ints_, {calls, flush_bytes});
+      const auto time = [&](int64_t n) {
+        return device_.time(program.stream, program.image, program.buffers, ints_, {n, flush_bytes});
+      };
+      auto seconds = time(calls);
+      if (calls == 1 && flush_bytes == 0 && seconds && *seconds < kShortSeconds) {
+        seconds = time(kShortCalls);
+        if (seconds) *seconds /= static_cast<double>(kShortCalls);
+      }
       if (seconds) return CallTimes{*seconds, FETTLE_OK};
       why_ = seconds.error().message;
       return CallTimes{0, device_status(seconds.error())};
@@ -168,7 +177,7 @@ class Server {
   static Result<> misbehave(Misbehaviour what) {
     switch (what) {
       case Misbehaviour::kCrash:
-        ::raise(SIGSEGV);
+        *static_cast<volatile int32_t*>(nullptr) = 1;
         break;
       case Misbehaviour::kHang:
         for (;;) ::pause();

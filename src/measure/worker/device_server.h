@@ -2,9 +2,9 @@
 // The other side of a DeviceProcess.
 //
 // It greets with an empty message, or says why the device does not open. Then it is asked again and again:
-//   {"candidate": {"entry": name, "parts": [{"name": text, "bytes": n}…], "buffers": [number…]}, "beside": the same or missing,
-//    "slots": [{"number": n, "bytes": n, "content": b}…], "ints": [n…], "time": {…} or missing, "fetch": [number…],
-//    "misbehave": n}
+//   {"candidate": PROGRAM, "beside": PROGRAM or missing, "slots": [{"number": n, "bytes": n, "content": b}…],
+//    "ints": [n…], "time": {…} or missing, "fetch": [number…], "misbehave": n}
+//   PROGRAM: {"entry": name, "parts": [{"name": text, "bytes": n}…], "buffers": [number…]}
 // Behind it come the parts' bytes, of `beside` where it is new, and the contents of slots. It answers with an empty
 // message once the candidate is loaded and launched, then with {"status": n, "why": text, "timing": {…}}, and the bytes
 // of the slots to be fetched.
