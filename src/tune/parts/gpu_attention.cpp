@@ -35,6 +35,7 @@ class WarpPass {
     FETTLE_TRY_VOID(scores_in_tiles());
     FETTLE_TRY_VOID(product_in_tiles());
     if (parts_.is_causal && tile_.keys < parts_.keys) FETTLE_TRY_VOID(skip_hidden(s_, {.loop = step_}));
+    if (tile_.stages > 1) FETTLE_TRY_VOID(pipelined());
     Finished all;
     for (const BlockNode* block : blocks_of(s_.func().root())) all.push_back(block->name);
     return all;
@@ -266,7 +267,6 @@ class WarpPass {
     FETTLE_TRY(const LoopRef depth, cut_product(scores_, own[roles.row], own[roles.column], own[roles.depth]));
     FETTLE_TRY(const BlockRef q, fetched(scores_, parts_.q, around_.back()));
     FETTLE_TRY(const BlockRef k, fetched(scores_, keys, step_));
-    FETTLE_TRY_VOID(double_buffer(s_, {.block = k, .write_index = 0}));
     FETTLE_TRY_VOID(in_fragments(scores_, written(q), around_.back(), row, deep, kDepth, "_load_a"));
     FETTLE_TRY_VOID(in_fragments(scores_, written(k), depth, deep, column, kColumns, "_load_b_nk"));
     return tensorize(s_, {.target = own[roles.row], .intrinsic = named("")}).map([](BlockRef) {});
@@ -281,10 +281,29 @@ class WarpPass {
     const Buffer values = buffer_with(*node, column);
     FETTLE_TRY(const LoopRef depth, cut_product(block_out_, own[roles.row], own[roles.column], own[roles.depth]));
     FETTLE_TRY(const BlockRef v, fetched(block_out_, values, step_));
-    FETTLE_TRY_VOID(double_buffer(s_, {.block = v, .write_index = 0}));
     FETTLE_TRY_VOID(in_fragments(block_out_, written(v), depth, deep, column, kColumns, "_load_b"));
     FETTLE_TRY_VOID(unroll(s_, {.loop = columns_}));
     return tensorize(s_, {.target = own[roles.row], .intrinsic = named("")}).map([](BlockRef) {});
+  }
+
+  // Copies of later blocks of keys go on while one is worked on.
+  Result<> pipelined() {
+    FETTLE_TRY(const Stmt stmt, s_.loop(step_));
+    const auto* parts = stmt.as<ForNode>()->body.as<SeqNode>();
+    if (!parts) return fail(ErrorCode::E230, "the loop over blocks of keys has one part");
+    std::vector<int64_t> stages, order;
+    int64_t copies = 0, next_copy = 0;
+    for (const Stmt& part : parts->stmts) copies += is_copy(part) ? 1 : 0;
+    int64_t next = copies;
+    for (const Stmt& part : parts->stmts) {
+      const bool copy = is_copy(part);
+      stages.push_back(copy ? 0 : tile_.stages - 1);
+      order.push_back(copy ? next_copy++ : next++);
+    }
+    return software_pipeline(s_, {.loop = step_, .stages = stages, .order = order});
+  }
+  static bool is_copy(const Stmt& part) {
+    return contains<ForNode>(part, [](const ForNode& loop) { return loop.annotations.find(kAsyncCopyKey) != nullptr; });
   }
 
   // --- helpers ------------------------------------------------------------------------------------------------------
@@ -396,6 +415,10 @@ Result<Finished> gpu_attention(Schedule& s, const Target& target, Decider&, cons
   const auto type = tensor_attention_type(s.func(), parts, target);
   if (!type) return fail(ErrorCode::E230, "tensor cores do not multiply the factors of " + parts.product);
   WarpAttentionTile tile;
+  if (getenv("FA_WARPS")) tile.warps = atoi(getenv("FA_WARPS"));
+  if (getenv("FA_KEYS")) tile.keys = atoi(getenv("FA_KEYS"));
+  if (getenv("FA_COLS")) tile.columns = atoi(getenv("FA_COLS"));
+  if (getenv("FA_STAGES")) tile.stages = atoi(getenv("FA_STAGES"));
   while (parts.value_width % tile.columns != 0) tile.columns -= kDepth;
   return WarpPass(s, parts, tile, *type).run();
 }
