@@ -422,7 +422,7 @@ static __device__ __forceinline__ void ldmatrix_b_nk(unsigned int *b, const unsi
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
                : "=r"(b[0]), "=r"(b[1]) : "r"(at) : "memory");
 }
-// Which row and column of the tile in memory a lane gives the address of.
+// Which row and column of the tile in memory a lane gives the address of. Swizzled rows are a power of two apart.
 static __device__ __forceinline__ int row_a(int lane) { return lane & 15; }
 static __device__ __forceinline__ int column_a(int lane) { return (lane >> 4) * 8; }
 static __device__ __forceinline__ int row_a_km(int lane) { return (lane & 7) + (lane >> 4) * 8; }
@@ -439,8 +439,8 @@ static __device__ __forceinline__ int column_b_nk(int lane) { return (lane >> 3 
   }                                                                                                                    \
   static __device__ __forceinline__ void mma_load_##tile##_swizzled(unsigned int *to, const unsigned short *X, int sx, \
                                                                     int at, int line, int rows) {                      \
-    const int lane = warp_lane(), row = row_##tile(lane) * sx;                                                    \
-    ldmatrix_##tile(to, X + ((at + row + column_##tile(lane)) ^ (row / line % rows * 8)));                             \
+    const int lane = warp_lane(), row = row_##tile(lane) * sx, first = at & (sx - 1);                                  \
+    ldmatrix_##tile(to, X + (at - first) + (row + (first + column_##tile(lane) ^ row / line % rows * 8)));             \
   }
 FETTLE_LOAD_TILE(a)
 FETTLE_LOAD_TILE(a_km)

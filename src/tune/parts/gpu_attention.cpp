@@ -19,6 +19,7 @@ constexpr int64_t kRows = 16, kColumns = 8, kDepth = 16;  // of a product of a w
 constexpr int64_t kRowLanes = 8, kColumnLanes = 4;        // of a warp, that have its sums
 constexpr int64_t kNeighbours = 2;                        // columns that a lane has side by side
 constexpr int64_t kCopyBytes = 16;
+constexpr int64_t kManyQueries = 1024, kMostWarps = 8;
 
 class WarpPass {
  public:
@@ -148,8 +149,7 @@ class WarpPass {
         columns = {LoopRef(), loop, LoopRef()};
       } else if (is_row) {
         FETTLE_TRY(rows, split(s_, {.loop = loop, .factors = {kInfer, kRowLanes}}));
-      } else if (extent > kColumnLanes * kNeighbours && extent % (kColumnLanes * kNeighbours) == 0 &&
-                 !in_parts) {
+      } else if (extent > kColumnLanes * kNeighbours && extent % (kColumnLanes * kNeighbours) == 0 && !in_parts) {
         FETTLE_TRY(columns, split(s_, {.loop = loop, .factors = {kInfer, kColumnLanes, kNeighbours}}));
       } else {
         unrolled.push_back(loop);
@@ -183,10 +183,9 @@ class WarpPass {
     for (const Region& read : reads) {
       if (!is_param(s_.func(), read.buffer.get()) || !is_scalar(*read.buffer)) continue;
       FETTLE_TRY(const int64_t at, read_index_of(s_, lane_max_, read.buffer));
-      FETTLE_TRY(const BlockRef copy, cache_read(s_, {.block = lane_max_,
-                                                      .read_index = at,
-                                                      .scope = "local",
-                                                      .consumer_blocks = {powers_}}));
+      FETTLE_TRY(
+          const BlockRef copy,
+          cache_read(s_, {.block = lane_max_, .read_index = at, .scope = "local", .consumer_blocks = {powers_}}));
       FETTLE_TRY_VOID(compute_at(s_, {.block = copy, .loop = around_.back(), .preserve_unit_loops = false}));
     }
     return {};
@@ -411,14 +410,11 @@ std::optional<DType> tensor_attention_type(const Func& func, const AttentionPart
   return type;
 }
 
-Result<Finished> gpu_attention(Schedule& s, const Target& target, Decider&, const AttentionParts& parts) {
+Result<Finished> gpu_attention(Schedule& s, const Target& target, const AttentionParts& parts) {
   const auto type = tensor_attention_type(s.func(), parts, target);
   if (!type) return fail(ErrorCode::E230, "tensor cores do not multiply the factors of " + parts.product);
   WarpAttentionTile tile;
-  if (getenv("FA_WARPS")) tile.warps = atoi(getenv("FA_WARPS"));
-  if (getenv("FA_KEYS")) tile.keys = atoi(getenv("FA_KEYS"));
-  if (getenv("FA_COLS")) tile.columns = atoi(getenv("FA_COLS"));
-  if (getenv("FA_STAGES")) tile.stages = atoi(getenv("FA_STAGES"));
+  if (parts.queries >= kManyQueries) tile.warps = kMostWarps;
   while (parts.value_width % tile.columns != 0) tile.columns -= kDepth;
   return WarpPass(s, parts, tile, *type).run();
 }
