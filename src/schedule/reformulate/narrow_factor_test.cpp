@@ -43,11 +43,8 @@ TEST(NarrowFactor, TheBoundIsThatOfTheType) {
 }
 
 TEST(NarrowFactor, LeavesOtherProducts) {
-  for (const auto& [left, right, type] :
-       {std::tuple{"P[vi, vk]", "V[vk, vj]", "f32"}, {"f32(V[vk, vj])", "f32(V[vk, vj])", "f16"}}) {
-    auto s = schedule_from(product(left, right, type));
-    EXPECT_ERROR(reformulate(s, {s.block("O"), "narrow_factor", {}}), E228);
-  }
+  auto wide = schedule_from(product("P[vi, vk]", "V[vk, vj]", "f32"));
+  EXPECT_ERROR(reformulate(wide, {wide.block("O"), "narrow_factor", {}}), E228);
   auto s = schedule_from(product("P[vi, vk]", "f32(V[vk, vj])"));
   EXPECT_ERROR(reformulate(s, {s.block("O"), "narrow_factor", {1}}), E228);
 }
