@@ -137,7 +137,8 @@ Result<std::vector<int>> attention_kernels(const Graph& graph, const CompileOpti
     if (!together[i] || !attention_parts(together[i])) continue;
     const auto [found, fresh] = known.emplace(canonical_hash(together[i]).hex(), false);
     if (fresh) {
-      FETTLE_TRY(const Schedule made, untuned_schedule(together[i], target, options.threads, options.max_error_bound));
+      FETTLE_TRY(const Schedule made,
+                 untuned_schedule(together[i], target, options.threads, options.max_error_bound));
       const auto kernels = lower_for_device(made.func(), *target);
       found->second = kernels && kernels->kernels.size() == 1;
     }

@@ -366,10 +366,11 @@ static __device__ __forceinline__ void copies_done() { asm volatile("cp.async.wa
 
 )";
 
-// Tiles of mma.m16n8k16, by the 32 lanes of a warp, which lie along threadIdx.x, or x and y. PTX ISA, "Matrix fragments
-// for mma.m16n8k16 with floating point type": lane 4*g + t has of A[16, 16] the pairs of columns 2t and 2t + 8 in rows g and g + 8, of B[16, 8] the pairs of
-// rows 2t and 2t + 8 in column g, and of C[16, 8] the pair of columns 2t in rows g and g + 8. ldmatrix: lane l gives
-// the address of row l % 8 of the 8 x 8 matrix l / 8, and has then of each matrix the pair of columns 2t in row g.
+// Tiles of mma.m16n8k16, by the 32 lanes of a warp, which lie along threadIdx.x, or x and y. PTX ISA, "Matrix
+// fragments for mma.m16n8k16 with floating point type": lane 4*g + t has of A[16, 16] the pairs of columns 2t and 2t +
+// 8 in rows g and g + 8, of B[16, 8] the pairs of rows 2t and 2t + 8 in column g, and of C[16, 8] the pair of columns
+// 2t in rows g and g + 8. ldmatrix: lane l gives the address of row l % 8 of the 8 x 8 matrix l / 8, and has then of
+// each matrix the pair of columns 2t in row g.
 constexpr const char* kMma =
     R"(static __device__ __forceinline__ int warp_lane() {
   return (blockDim.x < 32 ? threadIdx.x + blockDim.x * threadIdx.y : threadIdx.x) & 31;

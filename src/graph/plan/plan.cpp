@@ -1046,12 +1046,10 @@ Result<std::vector<Func>> fused_programs(const Graph& graph, ImageLayout layout)
 
 namespace {
 
-// Attention, whose last product this is, that is no one kernel of a CPU: its scores stay in the caches, or vectors do
-// not hold what it makes.
-bool stays_apart(const Node& product) {
+// Whether the scores of attention, whose last product this is, stay in a CPU's caches.
+bool has_few_keys(const Node& product) {
   constexpr int64_t kFewKeys = 256;
-  return product.op->name == "MatMul" &&
-         (product.input(0)->shape().back().typical() < kFewKeys || !(product.output()->dtype() == kF32));
+  return product.op->name == "MatMul" && product.input(0)->shape().back().typical() < kFewKeys;
 }
 
 }  // namespace
@@ -1067,7 +1065,7 @@ Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, in
   for (const Group& group : partition(graph, fusible)) {
     const auto node = std::ranges::find(fusible, group.anchor);
     const auto number = static_cast<size_t>(node - fusible.begin());
-    if (node == fusible.end() || !together[number] || stays_apart(*group.anchor)) continue;
+    if (node == fusible.end() || !together[number] || has_few_keys(*group.anchor)) continue;
     double parts = 0, intermediate = 0;
     for (const Group& part : apart.groups()) {
       if (std::ranges::find(group.nodes, part.anchor) == group.nodes.end()) continue;

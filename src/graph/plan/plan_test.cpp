@@ -124,19 +124,6 @@ TEST(Partition, AttentionMayBeOneKernel) {
   EXPECT_EQ(groups[0].inputs.size(), 5u);
 }
 
-// The scores of few keys stay in a CPU's caches: nothing is compared.
-TEST(Partition, ShortAttentionIsNoKernelOfACpu) {
-  GraphMaker m;
-  m.graph.add_output("y", attention(m, "Softmax", -1, 128));
-  m.graph.sort();
-  class NoCosts : public KernelCosts {
-    double seconds(const Func&, int) override { return ADD_FAILURE(), 0; }
-    double intermediate_seconds(int64_t, int) override { return 0; }
-  } costs;
-  ASSERT_EQ(fusible_nodes(m.graph).size(), 1u);
-  EXPECT_TRUE(choose_fused(m.graph, ImageLayout::kChannelsLast, 1, costs)->empty());
-}
-
 TEST(Partition, WhatIsNoAttentionStaysApart) {
   const auto is_fusible = [](const auto& make) {
     GraphMaker m;
@@ -150,8 +137,7 @@ TEST(Partition, WhatIsNoAttentionStaysApart) {
   EXPECT_FALSE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "Softmax", -1, 300, 1)); }));
   EXPECT_FALSE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "Softmax", 2)); }));
   EXPECT_FALSE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "LogSoftmax")); }));
-  EXPECT_TRUE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "Softmax", -1, 128)); }));
-  EXPECT_FALSE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "Softmax", -1, 24)); }));
+  EXPECT_FALSE(is_fusible([](GraphMaker& m) { m.graph.add_output("y", attention(m, "Softmax", -1, 128)); }));
   // Scores, or weights, that something else reads, too.
   for (const int inputs_back : {1, 2})
     EXPECT_FALSE(is_fusible([&](GraphMaker& m) {
