@@ -167,7 +167,7 @@ Result<> check_made_in_iteration(const Func& func, const ForNode& loop, std::str
   return {};
 }
 
-Result<> check_iterations_apart(const Func& func, const ForNode& innermost) {
+Result<> check_iterations_apart(const Func& func, const ForNode& innermost, const KeepsOrder& keeps_order) {
   if (!checks("iterations_apart")) return {};
   const std::vector<BlockSite> sites = block_sites(func);
   Meeting meeting(func, sites, innermost);
@@ -179,6 +179,7 @@ Result<> check_iterations_apart(const Func& func, const ForNode& innermost) {
     for (const Dependence& d : dependences_in(func, sites, parent)) {
       const BlockSite &from = sites[static_cast<size_t>(d.from)], &to = sites[static_cast<size_t>(d.to)];
       if (from.depth_of(&innermost) < 0 || to.depth_of(&innermost) < 0) continue;
+      if (keeps_order && keeps_order(*from.block, *to.block, *d.buffer)) continue;
       if (d.kind == DependenceKind::kWriteAfterRead) {
         for (const Region& region : from.block->reads)
           if (region.buffer == d.buffer) FETTLE_TRY_VOID(meeting.overwrites_own(to, from, region));

@@ -1,6 +1,7 @@
 #pragma once
 // What depends on what: blocks by the buffers they write and read, and iterations of a loop.
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,9 @@ Result<> check_made_in_iteration(const Func& func, const ForNode& loop, std::str
                                  std::string_view reader, const Buffer& buffer, bool in_order = false);
 /// Whether the iterations of the nest down to `innermost` may come in another order, as far as different blocks under
 /// it meet in a buffer: each needs what its own iteration made, and overwrites no other's. E227, with the reason.
-Result<> check_iterations_apart(const Func& func, const ForNode& innermost);
+/// keeps_order: pairs of blocks that meet in the buffer as they do now, whatever becomes of the others; none are asked.
+using KeepsOrder = std::function<bool(const BlockNode& from, const BlockNode& to, const BufferNode& buffer)>;
+Result<> check_iterations_apart(const Func& func, const ForNode& innermost, const KeepsOrder& keeps_order = {});
 
 /// Whether every point of the iterators' domains is reached, as far as that is known.
 bool covers_domain(const Func& func, const std::vector<BlockSite>& sites, const BlockSite& site);

@@ -371,10 +371,11 @@ static __device__ __forceinline__ void copies_done() { asm volatile("cp.async.wa
 
 )";
 
-// Tiles of mma.m16n8k16, by the 32 lanes of a warp, which lie along threadIdx.x, or x and y. PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point
-// type": lane 4*g + t has of A[16, 16] the pairs of columns 2t and 2t + 8 in rows g and g + 8, of B[16, 8] the pairs of
-// rows 2t and 2t + 8 in column g, and of C[16, 8] the pair of columns 2t in rows g and g + 8. ldmatrix: lane l gives
-// the address of row l % 8 of the 8 x 8 matrix l / 8, and has then of each matrix the pair of columns 2t in row g.
+// Tiles of mma.m16n8k16, by the 32 lanes of a warp, which lie along threadIdx.x, or x and y. PTX ISA, "Matrix
+// fragments for mma.m16n8k16 with floating point type": lane 4*g + t has of A[16, 16] the pairs of columns 2t and 2t +
+// 8 in rows g and g + 8, of B[16, 8] the pairs of rows 2t and 2t + 8 in column g, and of C[16, 8] the pair of columns
+// 2t in rows g and g + 8. ldmatrix: lane l gives the address of row l % 8 of the 8 x 8 matrix l / 8, and has then of
+// each matrix the pair of columns 2t in row g.
 constexpr const char* kMma =
     R"(static __device__ __forceinline__ int warp_lane() {
   return (blockDim.x < 32 ? threadIdx.x + blockDim.x * threadIdx.y : threadIdx.x) & 31;
@@ -427,7 +428,7 @@ static __device__ __forceinline__ void ldmatrix_b_nk(unsigned int *b, const unsi
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
                : "=r"(b[0]), "=r"(b[1]) : "r"(at) : "memory");
 }
-// Which row and column of the tile in memory a lane gives the address of.
+// Which row and column of the tile in memory a lane gives the address of. Swizzled rows are a power of two apart.
 static __device__ __forceinline__ int row_a(int lane) { return lane & 15; }
 static __device__ __forceinline__ int column_a(int lane) { return (lane >> 4) * 8; }
 static __device__ __forceinline__ int row_a_km(int lane) { return (lane & 7) + (lane >> 4) * 8; }
@@ -444,8 +445,8 @@ static __device__ __forceinline__ int column_b_nk(int lane) { return (lane >> 3 
   }                                                                                                                    \
   static __device__ __forceinline__ void mma_load_##tile##_swizzled(unsigned int *to, const unsigned short *X, int sx, \
                                                                     int at, int line, int rows) {                      \
-    const int lane = warp_lane(), row = row_##tile(lane) * sx;                                                    \
-    ldmatrix_##tile(to, X + ((at + row + column_##tile(lane)) ^ (row / line % rows * 8)));                             \
+    const int lane = warp_lane(), row = row_##tile(lane) * sx, first = at & (sx - 1);                                  \
+    ldmatrix_##tile(to, X + (at - first) + (row + (first + column_##tile(lane) ^ row / line % rows * 8)));             \
   }
 FETTLE_LOAD_TILE(a)
 FETTLE_LOAD_TILE(a_km)

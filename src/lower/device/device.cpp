@@ -250,7 +250,7 @@ class DeviceLowering {
   Result<> meet(Nest& nest) {
     const ThreadShape& shape = nest.threads.shape;
     Stmt inner = without_threads(nest.func()->body, nest.blocks.size(), shape);
-    FETTLE_TRY_VOID(check_private_memory(inner, nest.threads));
+    FETTLE_TRY_VOID(check_private_memory(inner, nest.threads, nest.blocks));
     // Allocations that a block shares go out of the code of its threads.
     std::vector<Buffer> shared;
     each_node<AllocateNode>(inner, [&](const AllocateNode& alloc) {

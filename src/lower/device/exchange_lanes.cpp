@@ -93,8 +93,8 @@ class Exchanger : public RangeMutator {
 
   void refuse(const Buffer& buffer, const std::string& why) {
     if (problem.empty())
-      problem = fmt::format("threads along threadIdx.x exchange buffer {} (scope \"{}\"), {}", buffer->name, kScopeWarp,
-                            why);
+      problem =
+          fmt::format("threads along threadIdx.x exchange buffer {} (scope \"{}\"), {}", buffer->name, kScopeWarp, why);
   }
 
   const ThreadShape& shape_;

@@ -73,8 +73,9 @@ inline constexpr const char* kScopeWarp = "warp";
 /// A buffer of one thread each that several nests over threads use (`private_apart`). Each thread must find there what
 /// it wrote itself. So in each of the nests it reads within what it writes, under the same conditions.
 ///   T[t] = A[t] in one nest, B[t] = T[t] + T[t + 1] in another one   →   E301
-/// `body` is what one thread does, its buffers compacted: an index tells where in the part of a thread it lies. E301
-Result<> check_private_memory(const Stmt& body, const UnifiedThreads& threads);
+/// `body` is what one thread does, its buffers compacted: an index tells where in the part of a thread it lies.
+/// `blocks`: the loops over blocks around it. E301
+Result<> check_private_memory(const Stmt& body, const UnifiedThreads& threads, const std::vector<Stmt>& blocks);
 
 /// Barriers wherever a thread may touch what another one wrote (or write what it touches) since the last one; as few as
 /// that takes, as far out as they can be. `body` is what one thread does. E301 where one would stand where threads

@@ -146,8 +146,7 @@ class Placer : public RangeMutator {
     const Expr thread = analyzer_.simplify(thread_of(r, c));
     const Expr place = analyzer_.simplify(number * shape.elements_per_lane() + register_of(r, c));
     const Expr at_first = analyzer_.simplify(substitute(place, lanes_));
-    if (!always_equal(thread, thread_, shape.threads) || !always_equal(place, at_first, shape.threads))
-      return nullptr;
+    if (!always_equal(thread, thread_, shape.threads) || !always_equal(place, at_first, shape.threads)) return nullptr;
     for (const Var& var : collect_vars(at_first)) moving_[var.get()] = true;
     return at_first;
   }
@@ -243,7 +242,7 @@ class Placer : public RangeMutator {
   }
 
   static constexpr int64_t kMostCases = 1 << 18;
-  Expr thread_;  // its number in its warp, or group of warps
+  Expr thread_;   // its number in its warp, or group of warps
   VarMap lanes_;  // the first one's
   std::map<const BufferNode*, Tiles> tiles_;
   std::map<const BufferNode*, Buffer> placed_;

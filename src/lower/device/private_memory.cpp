@@ -50,8 +50,14 @@ Expr condition_at(const WrittenIf& written, const std::vector<Expr>& indices, co
 // that each load's imply all of these.
 class ThreadConditions : public Visitor {
  public:
-  ThreadConditions(const UnifiedThreads& threads, const Dims& thread_dims, Conditions& written)
-      : threads_(threads), thread_dims_(thread_dims), written_(written) {}
+  ThreadConditions(const UnifiedThreads& threads, const std::vector<Stmt>& blocks, const Dims& thread_dims,
+                   Conditions& written)
+      : threads_(threads), thread_dims_(thread_dims), written_(written) {
+    for (const Stmt& stmt : blocks) {
+      const auto* loop = stmt.as<ForNode>();
+      analyzer_.bind(loop->var, loop->min, loop->extent);
+    }
+  }
   using Visitor::visit;
   void visit(const Stmt& s) override {
     if (!s) return;
@@ -236,7 +242,7 @@ Dims dimensions_of_threads(const UnifiedThreads& threads) {
 }
 
 // A buffer of which a thread may read what another one wrote, or "".
-std::string read_elsewhere(const Stmt& body, const UnifiedThreads& threads) {
+std::string read_elsewhere(const Stmt& body, const UnifiedThreads& threads, const std::vector<Stmt>& blocks) {
   const Dims dims = dimensions_of_threads(threads);
   AccessFinder finder(threads);
   finder.visit(body);
@@ -254,7 +260,7 @@ std::string read_elsewhere(const Stmt& body, const UnifiedThreads& threads) {
         if (!lies_within(read, write, of_threads->second)) return name;
   }
   Conditions written;
-  ThreadConditions conditions(threads, dims, written);
+  ThreadConditions conditions(threads, blocks, dims, written);
   conditions.visit(body);
   conditions.collects = false;
   conditions.visit(body);
@@ -263,9 +269,9 @@ std::string read_elsewhere(const Stmt& body, const UnifiedThreads& threads) {
 
 }  // namespace
 
-Result<> check_private_memory(const Stmt& body, const UnifiedThreads& threads) {
+Result<> check_private_memory(const Stmt& body, const UnifiedThreads& threads, const std::vector<Stmt>& blocks) {
   if (threads.private_apart.empty()) return {};
-  const std::string wrong = read_elsewhere(body, threads);
+  const std::string wrong = read_elsewhere(body, threads, blocks);
   if (wrong.empty()) return {};
   return fail(ErrorCode::E301,
               fmt::format("buffer {} belongs to one thread, and a thread may read there what another one wrote; bind "

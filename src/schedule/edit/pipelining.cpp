@@ -1,6 +1,7 @@
 #include "schedule/edit/pipelining.h"
 
 #include "analysis/dependence.h"
+#include "ir/rewrite.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/steps.h"
 
@@ -24,7 +25,16 @@ std::vector<Stmt> pipeline_parts(const ForNode& loop) {
 Result<> check_pipeline(const Func& func, const ForNode& loop, const std::vector<int64_t>& stages,
                         const std::vector<int64_t>& order) {
   const std::vector<Stmt> parts = pipeline_parts(loop);
-  if (auto apart = check_iterations_apart(func, loop); !apart)
+  const auto keeps_order = [&](const BlockNode& from, const BlockNode& to, const BufferNode& buffer) {
+    const int a = part_of(parts, &from), b = part_of(parts, &to);
+    if (a < 0 || b < 0) return false;
+    const auto x = static_cast<size_t>(a), y = static_cast<size_t>(b);
+    if (stages[x] != stages[y] || (x < y) != (order[x] < order[y])) return false;
+    for (size_t p = 0; p < parts.size(); ++p)
+      if (stages[p] != stages[x] && accesses(parts[p], &buffer)) return false;
+    return true;
+  };
+  if (auto apart = check_iterations_apart(func, loop, keeps_order); !apart)
     return refused(ErrorCode::E227, func, &loop, "{}", apart.error().message);
   const std::vector<BlockSite> sites = block_sites(func);
   const std::vector<const BlockNode*> inside = blocks_under(loop.body);

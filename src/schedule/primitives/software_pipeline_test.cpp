@@ -37,6 +37,35 @@ TEST(SoftwarePipeline, TheSumFirstInEachTurn) {
   EXPECT_REPLAYS(s);
 }
 
+// A state goes on from one iteration to the next, in parts of one stage.
+TEST(SoftwarePipeline, StatesOfOneStageKeepTheirOrder) {
+  const char* const text = R"(
+func states(A: f32[8], B: f32[8] output):
+  alloc T: f32[8]
+  alloc S: f32[1]
+  for i in 8:
+    block T(vi: spatial[8] = i):
+      reads A[vi]
+      writes T[vi]
+      T[vi] = A[vi]
+    block S(vi: scan[8] = i):
+      reads S[0], T[vi]
+      writes S[0]
+      S[0] = select(vi == 0, 0.0, S[0]) + T[vi]
+    block B(vi: spatial[8] = i):
+      reads S[0]
+      writes B[vi]
+      B[vi] = S[0]
+)";
+  auto s = schedule_from(text);
+  ASSERT_OK(software_pipeline(s, {s.loop("i"), {0, 1, 1}, {0, 1, 2}}));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+  auto apart = schedule_from(text);
+  EXPECT_ERROR(software_pipeline(apart, {apart.loop("i"), {0, 1, 2}, {0, 1, 2}}), E227);
+  EXPECT_ERROR(software_pipeline(apart, {apart.loop("i"), {0, 1, 1}, {0, 2, 1}}), E227);
+}
+
 TEST(SoftwarePipeline, Errors) {
   LoopRef k;
   TestSchedule s = staged(&k);

@@ -21,8 +21,7 @@ namespace {
 // f32(V[…])
 bool is_widened(const Expr& e) {
   const auto* cast = e.as<CastNode>();
-  return cast && cast->dtype == kF32 && cast->a.as<LoadNode>() &&
-         (cast->a.dtype() == kF16 || cast->a.dtype() == kBF16);
+  return cast && cast->dtype == kF32 && cast->a.as<LoadNode>() && (cast->a.dtype() == kF16 || cast->a.dtype() == kBF16);
 }
 
 Result<Reformulated> apply_narrow_factor(const Func& func, const BlockNode& block, std::span<const int64_t> numbers) {

@@ -19,6 +19,7 @@ constexpr int64_t kRows = 16, kColumns = 8, kDepth = 16;  // of a product of a w
 constexpr int64_t kRowLanes = 8, kColumnLanes = 4;        // of a warp, that have its sums
 constexpr int64_t kNeighbours = 2;                        // columns that a lane has side by side
 constexpr int64_t kCopyBytes = 16;
+constexpr int64_t kManyQueries = 1024, kMostWarps = 8;
 
 class WarpPass {
  public:
@@ -35,6 +36,7 @@ class WarpPass {
     FETTLE_TRY_VOID(scores_in_tiles());
     FETTLE_TRY_VOID(product_in_tiles());
     if (parts_.is_causal && tile_.keys < parts_.keys) FETTLE_TRY_VOID(skip_hidden(s_, {.loop = step_}));
+    if (tile_.stages > 1) FETTLE_TRY_VOID(pipelined());
     Finished all;
     for (const BlockNode* block : blocks_of(s_.func().root())) all.push_back(block->name);
     return all;
@@ -147,8 +149,7 @@ class WarpPass {
         columns = {LoopRef(), loop, LoopRef()};
       } else if (is_row) {
         FETTLE_TRY(rows, split(s_, {.loop = loop, .factors = {kInfer, kRowLanes}}));
-      } else if (extent > kColumnLanes * kNeighbours && extent % (kColumnLanes * kNeighbours) == 0 &&
-                 !in_parts) {
+      } else if (extent > kColumnLanes * kNeighbours && extent % (kColumnLanes * kNeighbours) == 0 && !in_parts) {
         FETTLE_TRY(columns, split(s_, {.loop = loop, .factors = {kInfer, kColumnLanes, kNeighbours}}));
       } else {
         unrolled.push_back(loop);
@@ -182,10 +183,9 @@ class WarpPass {
     for (const Region& read : reads) {
       if (!is_param(s_.func(), read.buffer.get()) || !is_scalar(*read.buffer)) continue;
       FETTLE_TRY(const int64_t at, read_index_of(s_, lane_max_, read.buffer));
-      FETTLE_TRY(const BlockRef copy, cache_read(s_, {.block = lane_max_,
-                                                      .read_index = at,
-                                                      .scope = "local",
-                                                      .consumer_blocks = {powers_}}));
+      FETTLE_TRY(
+          const BlockRef copy,
+          cache_read(s_, {.block = lane_max_, .read_index = at, .scope = "local", .consumer_blocks = {powers_}}));
       FETTLE_TRY_VOID(compute_at(s_, {.block = copy, .loop = around_.back(), .preserve_unit_loops = false}));
     }
     return {};
@@ -266,7 +266,6 @@ class WarpPass {
     FETTLE_TRY(const LoopRef depth, cut_product(scores_, own[roles.row], own[roles.column], own[roles.depth]));
     FETTLE_TRY(const BlockRef q, fetched(scores_, parts_.q, around_.back()));
     FETTLE_TRY(const BlockRef k, fetched(scores_, keys, step_));
-    FETTLE_TRY_VOID(double_buffer(s_, {.block = k, .write_index = 0}));
     FETTLE_TRY_VOID(in_fragments(scores_, written(q), around_.back(), row, deep, kDepth, "_load_a"));
     FETTLE_TRY_VOID(in_fragments(scores_, written(k), depth, deep, column, kColumns, "_load_b_nk"));
     return tensorize(s_, {.target = own[roles.row], .intrinsic = named("")}).map([](BlockRef) {});
@@ -281,10 +280,29 @@ class WarpPass {
     const Buffer values = buffer_with(*node, column);
     FETTLE_TRY(const LoopRef depth, cut_product(block_out_, own[roles.row], own[roles.column], own[roles.depth]));
     FETTLE_TRY(const BlockRef v, fetched(block_out_, values, step_));
-    FETTLE_TRY_VOID(double_buffer(s_, {.block = v, .write_index = 0}));
     FETTLE_TRY_VOID(in_fragments(block_out_, written(v), depth, deep, column, kColumns, "_load_b"));
     FETTLE_TRY_VOID(unroll(s_, {.loop = columns_}));
     return tensorize(s_, {.target = own[roles.row], .intrinsic = named("")}).map([](BlockRef) {});
+  }
+
+  // Copies of later blocks of keys go on while one is worked on.
+  Result<> pipelined() {
+    FETTLE_TRY(const Stmt stmt, s_.loop(step_));
+    const auto* parts = stmt.as<ForNode>()->body.as<SeqNode>();
+    if (!parts) return fail(ErrorCode::E230, "the loop over blocks of keys has one part");
+    std::vector<int64_t> stages, order;
+    int64_t copies = 0, next_copy = 0;
+    for (const Stmt& part : parts->stmts) copies += is_copy(part) ? 1 : 0;
+    int64_t next = copies;
+    for (const Stmt& part : parts->stmts) {
+      const bool copy = is_copy(part);
+      stages.push_back(copy ? 0 : tile_.stages - 1);
+      order.push_back(copy ? next_copy++ : next++);
+    }
+    return software_pipeline(s_, {.loop = step_, .stages = stages, .order = order});
+  }
+  static bool is_copy(const Stmt& part) {
+    return contains<ForNode>(part, [](const ForNode& loop) { return loop.annotations.find(kAsyncCopyKey) != nullptr; });
   }
 
   // --- helpers ------------------------------------------------------------------------------------------------------
@@ -392,10 +410,11 @@ std::optional<DType> tensor_attention_type(const Func& func, const AttentionPart
   return type;
 }
 
-Result<Finished> gpu_attention(Schedule& s, const Target& target, Decider&, const AttentionParts& parts) {
+Result<Finished> gpu_attention(Schedule& s, const Target& target, const AttentionParts& parts) {
   const auto type = tensor_attention_type(s.func(), parts, target);
   if (!type) return fail(ErrorCode::E230, "tensor cores do not multiply the factors of " + parts.product);
   WarpAttentionTile tile;
+  if (parts.queries >= kManyQueries) tile.warps = kMostWarps;
   while (parts.value_width % tile.columns != 0) tile.columns -= kDepth;
   return WarpPass(s, parts, tile, *type).run();
 }

@@ -29,8 +29,8 @@ struct WarpAttentionTile {
 /// The type of the factors, where tensor cores multiply them: f16 or bf16, and extents that tiles divide.
 std::optional<DType> tensor_attention_type(const Func& func, const AttentionParts& parts, const Target& target);
 
-/// Computes it so. Choices: "tile". Returns all of the program's blocks.
+/// Computes it so. Returns all of the program's blocks.
 /// Errors: E228 the pattern differs · E230 no tile fits · those of the primitives
-Result<Finished> gpu_attention(Schedule& s, const Target& target, Decider& decider, const AttentionParts& parts);
+Result<Finished> gpu_attention(Schedule& s, const Target& target, const AttentionParts& parts);
 
 }  // namespace fettle

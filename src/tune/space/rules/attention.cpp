@@ -49,7 +49,7 @@ Result<> choose_tensor_attention(RuleContext& ctx) {
   const auto parts = attention_parts(ctx.schedule.func());
   if (!parts || !tensor_attention_type(ctx.schedule.func(), *parts, *ctx.target)) return {};
   Schedule trial = ctx.schedule;
-  const auto blocks = gpu_attention(trial, *ctx.target, *ctx.decider, *parts);
+  const auto blocks = gpu_attention(trial, *ctx.target, *parts);
   if (!blocks || error_bound_of(trial.func()) > ctx.max_error_bound) return {};
   if (!check_on_device(trial.func(), *ctx.target)) return {};
   ctx.schedule = std::move(trial);
