@@ -21,7 +21,7 @@ constexpr int64_t kGroups = 16;              // of threads, whose parts are redu
 constexpr int64_t kThreadsOfUnit = 1024;     // of a multiprocessor, where all threads reduce one thing
 constexpr int64_t kBlocksOfUnit = 16;        // of a multiprocessor, where blocks share one thing
 constexpr int64_t kFewestOfChunk = 4096;     // elements of such a block
-constexpr int64_t kThreadsOfColumns = 2048;  // of a multiprocessor, where each adds up terms of one result
+constexpr int64_t kThreadsOfColumns = 4096;  // of a multiprocessor, where each adds up terms of one result
 constexpr int64_t kFewestTerms = 16;         // of a part of a column
 
 // The last iterator of a reduction along memory, where no iterator of the result moves along what is reduced. What a

@@ -19,10 +19,13 @@ struct Shape {
   int64_t width = 32, turns = 4;
 };
 
-Result<Shape> pick_shape(Schedule& s, Decider& decider, const BlockStructure& block, const Transposing& tile) {
+Result<Shape> pick_shape(Schedule& s, const Target& target, Decider& decider, const BlockStructure& block,
+                         const Transposing& tile) {
   const int64_t bytes = block.loads[tile.load].buffer->dtype.element_bytes();
   const int64_t shorter = std::min(block.extents[tile.written], block.extents[tile.read]);
-  const bool wide = 32 * bytes < kLineBytes && shorter >= 64;
+  const int64_t units = target.gpu ? target.gpu->multiprocessors : 1;
+  const bool has_many = block.points() / (64 * 64) >= 8 * units;
+  const bool wide = (32 * bytes < kLineBytes || has_many) && shorter >= 64;
   FETTLE_TRY(const int64_t width, decider.pick(s, {"tile", first_of(wide ? 64 : 32, {32, 64})}));
   FETTLE_TRY(const int64_t turns, decider.pick(s, {"turns", first_of(width / 8, {4, 8, 16})}));
   return Shape{width, width == 64 ? turns : std::min<int64_t>(turns, 8)};
@@ -97,7 +100,7 @@ Result<Finished> gpu_transpose(Schedule& s, const Target& target, Decider& decid
   const auto structure = block_structure(s.func(), *node, Extents::kOpen);
   const auto tile = structure ? transposing(*structure) : std::nullopt;
   if (!tile) return fail(ErrorCode::E230, node->name + " does not transpose");
-  FETTLE_TRY(const Shape shape, pick_shape(s, decider, *structure, *tile));
+  FETTLE_TRY(const Shape shape, pick_shape(s, target, decider, *structure, *tile));
   const AccessPattern& load = structure->loads[tile->load];
   const int64_t axis = load.dimension_of(structure->vars[tile->written]);
   FETTLE_TRY(const int64_t read, read_index_of(s, block, load.buffer));

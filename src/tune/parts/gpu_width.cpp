@@ -6,7 +6,8 @@ namespace fettle {
 namespace {
 
 constexpr int64_t kAccessBytes = 16;  // the widest access of a thread
-constexpr int64_t kLoadedBytes = 32;  // that a thread asks for before it uses any, so that memory is busy
+// Bytes that a thread asks for before it uses any, so that memory is busy; the more, where it waits for addresses first.
+constexpr int64_t kLoadedBytes = 16, kLoadedBytesOfRows = 32;
 constexpr int64_t kMostTurns = 4;
 constexpr int64_t kBlocksToSpare = 8;  // for each multiprocessor: below that, threads have one turn
 
@@ -59,7 +60,11 @@ Width width_of(const Target& target, const BlockStructure& block, size_t last, G
   if (lanes > 1 && along && reads_along && divides && aligned(block.store) && std::ranges::all_of(block.loads, aligned))
     width.lanes = lanes;
   const int64_t units = target.gpu ? target.gpu->multiprocessors : 1;
-  while (width.turns < kMostTurns && width.turns * width.lanes * loaded_bytes < kLoadedBytes &&
+  const bool waits = std::ranges::any_of(block.loads, [](const AccessPattern& load) {
+    return std::ranges::find(load.strides, AccessPattern::kIrregular) != load.strides.end();
+  });
+  const int64_t wanted = waits ? kLoadedBytesOfRows : kLoadedBytes;
+  while (width.turns < kMostTurns && width.turns * width.lanes * loaded_bytes < wanted &&
          block.points() / (2 * width.turns * width.lanes * kThreadsOfBlock) >= kBlocksToSpare * units)
     width.turns *= 2;
   return width;
