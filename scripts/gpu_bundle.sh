@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # gpu_bundle.sh [OUT]: packs the programs that a GPU is measured with, and the libraries that they need, for a machine with a GPU
 # and none of Debian's packages. Writes OUT/bundle.tar.xz (less than 45 MB) and OUT/run.sh; OUT is build/gpu where it is not given.
-#   there: sh run.sh [RESULTS [PART…]]     PART: bench models fuzz peers
+#   there: sh run.sh [RESULTS [PART…]]     PART: bench models convs fuzz peers
 # The machine needs CUDA's driver, NVRTC, and Python with PyTorch, ONNX and numpy. A part that hangs is ended after two minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -58,8 +58,8 @@ strip --strip-unneeded "$made"/bin/* "$made"/lib/*
 LD_LIBRARY_PATH=$made/lib "$made/bin/fettle" --version >/dev/null # the loader finds all that it looks up at once
 cp -r scripts/models "$made/scripts/"
 rm -rf "$made/scripts/models/__pycache__"
-cp benchmarks/gpu_models.py benchmarks/peers/gpu_peers.py "$made/"
-tar -C "$made" --sort=name -cf - bin lib scripts gpu_models.py gpu_peers.py |
+cp benchmarks/gpu_models.py benchmarks/gpu_convs.py benchmarks/peers/gpu_peers.py "$made/"
+tar -C "$made" --sort=name -cf - bin lib scripts gpu_models.py gpu_convs.py gpu_peers.py |
   xz --x86 --lzma2=preset=6,dict=64MiB >"$out/bundle.tar.xz"
 cp scripts/gpu_run.sh "$out/run.sh"
 du -h "$out/bundle.tar.xz"

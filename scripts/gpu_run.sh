@@ -1,6 +1,7 @@
 #!/bin/sh
 # run.sh [RESULTS [PART…]]: measures a GPU with the programs of bundle.tar.xz beside it (scripts/gpu_bundle.sh).
-# PART: bench (make bench-cuda), models (whole models, untuned, beside the CPU's outputs), fuzz (random traces), peers
+# PART: bench (make bench-cuda), models (whole models, untuned, beside the CPU's outputs), convs (3x3 convolutions beside cuDNN's),
+# fuzz (random traces), peers (what others reach)
 # Environment: MODELS: names of models; ONLY: a part of the names of what bench times; TRACES, SEED: of fuzz; LIMIT: seconds after
 # which a program is ended. RESULTS has a file a part, and a JSON file a model.
 here=$(cd "$(dirname "$0")" && pwd)
@@ -58,6 +59,11 @@ run_bench() {
   cp build/bench/cuda.json "$results/" 2>/dev/null
 }
 run_fuzz() { fettle fuzz --seed "${SEED:-$(date +%j)}" --traces "${TRACES:-2000}" --backend cuda; }
+# Its libraries are given to the compiler alone: Python has its own.
+run_convs() {
+  printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s/bin/fettle "$@"\n' "$libraries" "$work" >fettle.sh && chmod +x fettle.sh
+  timeout "$LIMIT" python3 gpu_convs.py --fettle ./fettle.sh --json "$results/convs.json"
+}
 run_peers() { timeout "$LIMIT" python3 gpu_peers.py --out "$results/peers.json"; }
 run_models() {
   for name in $names; do

@@ -8,15 +8,17 @@
 namespace fettle {
 namespace {
 
-constexpr WarpTiling kTiles[] = {
-    {128, 128, 32, 64, 32}, {128, 64, 32, 32, 32}, {64, 128, 32, 32, 32}, {64, 64, 64, 32, 32}, {64, 64, 32, 32, 32},
-    {32, 64, 64, 16, 32},   {64, 32, 64, 32, 16},  {32, 32, 64, 16, 16},  {16, 64, 64, 16, 16}, {16, 32, 64, 16, 8}};
+constexpr WarpTiling kTiles[] = {{128, 256, 32, 64, 64}, {256, 128, 32, 64, 64}, {128, 128, 32, 64, 64},
+                                 {128, 128, 32, 64, 32}, {128, 64, 32, 32, 32},  {64, 128, 32, 32, 32},
+                                 {64, 64, 64, 32, 32},   {64, 64, 32, 32, 32},   {32, 64, 64, 16, 32},
+                                 {64, 32, 64, 32, 16},   {32, 32, 64, 16, 16},   {16, 64, 64, 16, 16},
+                                 {16, 32, 64, 16, 8}};
 constexpr int64_t kParts[] = {1, 2, 3, 4, 6, 8, 12, 16};
 
-// Of a multiprocessor, in a cycle: products, and bytes that reach it from the cache that all share; bytes from memory to
-// all. Cycles that a step takes whatever it does, and waits for memory where one block is alone; of a block's begin and
-// end; of a second launch.
-constexpr double kProducts = 1024, kNearBytes = 48, kFarBytes = 1800;
+// Of a multiprocessor, in a cycle: products, bytes that its warps read of shared memory, and bytes that reach it from
+// the cache that all share; bytes from memory to all. Cycles that a step takes whatever it does, and waits for memory
+// where one block is alone; of a block's begin and end; of a second launch.
+constexpr double kProducts = 1024, kSharedBytes = 100, kNearBytes = 48, kFarBytes = 1800;
 constexpr double kStep = 60, kLatency = 700, kBlock = 1400, kLaunch = 2600;
 constexpr double kFrequency = 1.6e9;
 
@@ -41,7 +43,9 @@ double predicted_seconds(const WarpTiling& t, const ProductShape& s, const Targe
   const auto blocks =
       static_cast<double>(s.batch * t.parts * ceil_div(s.rows, t.rows) * ceil_div(s.columns, t.columns));
   // As many blocks are at work on a multiprocessor as keep it busy; one alone waits for memory.
-  const double own = static_cast<double>(t.rows * t.columns * t.terms) / kProducts + kStep;
+  const double products = static_cast<double>(t.rows * t.columns * t.terms) / kProducts;
+  const double shared = static_cast<double>(t.warps() * (t.warp_rows + t.warp_columns) * t.terms * 2) / kSharedBytes;
+  const double own = std::max(products, shared) + kStep;
   const double bytes = static_cast<double>((t.rows + t.columns) * t.terms * 2) / kNearBytes;
   const double together = std::max(own, bytes), alone = std::max(together, kLatency / (WarpTiling::kMostStages - 1));
   const double turns = std::ceil(blocks / units);

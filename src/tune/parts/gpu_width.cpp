@@ -6,7 +6,7 @@ namespace fettle {
 namespace {
 
 constexpr int64_t kAccessBytes = 16;  // the widest access of a thread
-// Bytes that a thread asks for before it uses any, so that memory is busy; the more, where it waits for addresses first.
+// Bytes that a thread asks for before it uses any, so that memory is busy; more where it waits for addresses first.
 constexpr int64_t kLoadedBytes = 16, kLoadedBytesOfRows = 32;
 constexpr int64_t kMostTurns = 4;
 constexpr int64_t kBlocksToSpare = 8;  // for each multiprocessor: below that, threads have one turn
