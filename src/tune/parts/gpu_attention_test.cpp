@@ -169,7 +169,9 @@ TEST(GpuAttention, IsOneKernelWithoutScoresInMemory) {
     EXPECT_EQ(kernel.shared_bytes, (64 + 2 * 2 * 64) * 64 * 2);  // Q, and two blocks of K and of V
     const auto source = emit_cuda(*program);
     ASSERT_OK(source);
-    if (has_nvrtc() && !causal) EXPECT_OK(compile_cuda(*source, "sm_80"));
+    if (has_nvrtc() && !causal) {
+      EXPECT_OK(compile_cuda(*source, "sm_80"));
+    }
   }
 }
 
