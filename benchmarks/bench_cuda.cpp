@@ -103,7 +103,7 @@ Subject tensor_gemm(int64_t m, int64_t n, int64_t k) {
   };
   const Target target = *parse_target("cuda -arch sm_90a");
   const std::vector<size_t> fastest = fastest_tilings({.rows = m, .columns = n, .terms = k}, target);
-  for (size_t i = 0; i < kTried; ++i)
+  for (size_t i = 0; i < std::min(kTried, fastest.size()); ++i)
     s.variants.push_back(
         {describe(warp_group_tilings()[fastest[i]]),
          [number = static_cast<int64_t>(fastest[i])](Schedule& schedule) -> Result<> {

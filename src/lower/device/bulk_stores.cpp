@@ -57,25 +57,41 @@ std::unordered_set<const BufferNode*> staged_in(const Stmt& body) {
 }
 
 // The copy engine leaves out what lies outside of memory's bounds. So what guards keep from being staged may be staged,
-// where nothing but registers is read for it.
+// where nothing but registers is read for it, and the place is one of the staging buffer's.
 //   if p: S[i, j] = f(C[i, j]);  bulk_store(&S, …)   →   S[i, j] = f(C[i, j]);  bulk_store(&S, …)
-Stmt stage_all(const Stmt& body) {
-  const auto staged = staged_in(body);
-  if (staged.empty()) return body;
-  return rewrite_each<IfNode>(body, [&](const IfNode& guard) -> Stmt {
-    if (guard.else_body) return nullptr;
-    Stmt inside = guard.then_body;
+class WithoutGuards : public RangeMutator {
+ public:
+  explicit WithoutGuards(const Func& func) : RangeMutator(func), staged_(staged_in(func->body)) {}
+  using Mutator::rewrite;
+  Stmt rewrite(const Stmt& s) override {
+    const auto* guard = s ? s.as<IfNode>() : nullptr;
+    if (guard && !guard->else_body && may_stay_out(guard->then_body)) return guard->then_body;
+    return RangeMutator::rewrite(s);
+  }
+  bool has_work() const { return !staged_.empty(); }
+
+ private:
+  bool may_stay_out(Stmt inside) {
+    const auto scope = analyzer_.enter();
     for (const auto* loop = inside.as<ForNode>(); loop; loop = inside.as<ForNode>()) {
+      analyzer_.bind(loop->var, loop->min, loop->extent);
       const Stmt next = loop->body;
       inside = next;
     }
     const auto* stored = inside.as<StoreNode>();
-    if (!stored || stored->mask || !staged.contains(stored->buffer.get())) return nullptr;
+    if (!stored || stored->mask || !staged_.contains(stored->buffer.get())) return false;
+    for (size_t d = 0; d < stored->indices.size(); ++d) {
+      const Expr& index = stored->indices[d];
+      if (!analyzer_.can_prove(le(Expr(0), index)) || !analyzer_.can_prove(lt(index, stored->buffer->shape[d])))
+        return false;
+    }
     bool from_registers = true;
     each_node<LoadNode>(inside, [&](const LoadNode& read) { from_registers &= read.buffer->scope == kScopeFragment; });
-    return from_registers ? guard.then_body : Stmt();
-  });
-}
+    return from_registers;
+  }
+
+  const std::unordered_set<const BufferNode*> staged_;
+};
 
 class StagedSwizzler : public AccessMutator {
  public:
@@ -113,7 +129,9 @@ Result<Func> bulk_stores(const Func& func, std::vector<TensorMap>& maps) {
   Storer storer(func, maps);
   const Stmt body = storer.rewrite(func->body);
   if (storer.problem) return fail(*storer.problem);
-  return with_body(func, stage_all(body));
+  const Func made = with_body(func, body);
+  WithoutGuards without(made);
+  return without.has_work() ? with_body(made, without.rewrite(made->body)) : made;
 }
 
 Func swizzle_staged(const Func& func) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 namespace fettle {
 namespace {
@@ -24,8 +23,6 @@ constexpr WarpGroupTiling kTilings[] = {
     {192, 128, 3, 5, 2},
     {128, 128, 2, 6, 2},
     {64, 256, 1, 5, 2},
-    {128, 256, 2, 4, 4},
-    {128, 192, 2, 5, 4},
     {128, 256, 2, 4, 2, true},
     {256, 128, 2, 4, 2, true},
     {128, 192, 2, 5, 2, true},
@@ -34,9 +31,10 @@ constexpr WarpGroupTiling kTilings[] = {
 };
 
 // Of an H100: cycles in a second; products in a cycle of a multiprocessor, and which share of them is reached; bytes in
-// a cycle from L2 to one multiprocessor; which share of the memory's rate is reached; cycles of the end of a tile.
+// a cycle from L2 to one multiprocessor; which share of the memory's rate is reached; cycles of the end
+// of a tile, and of the meeting of a cluster.
 constexpr double kFrequency = 1.755e9, kProducts = 2048, kReached = 0.93, kNearBytes = 55, kFarReached = 0.92,
-                 kEnd = 1500;
+                 kEnd = 1500, kMeet = 3000;
 constexpr int64_t kLineBytes = 128, kFactorBytes = 2;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -78,15 +76,20 @@ double predicted_seconds(const WarpGroupTiling& t, const ProductShape& s, const 
                        (left * lines_of(s.terms) + right * lines_of(s.right_along_terms ? s.terms : s.columns));
   const double turns = static_cast<double>(ceil_div(tiles, all));
   double near = turns * (steps * std::max(products, bytes / kNearBytes) + kEnd);
-  // Blocks of a cluster wait for each other, which pays where they keep the copies of many turns together.
-  if (t.cluster > 1 && tiles < 4 * all) near *= 1.0 + 0.01 * static_cast<double>(t.cluster);
+  // Blocks of a cluster wait for each other, when they begin and at each step.
+  if (t.cluster > 1) near = near * 1.05 + kMeet;
   // What a multiprocessor does for itself is not all hidden where memory is what they wait for.
   return (std::max(near, far_cycles(s, target)) + 0.1 * near) / kFrequency;
 }
 
 std::vector<size_t> fastest_tilings(const ProductShape& shape, const Target& target) {
-  std::vector<size_t> numbers(std::size(kTilings));
-  std::iota(numbers.begin(), numbers.end(), size_t{0});
+  // No block of a cluster, and no warp group, lies outside of the matrix altogether.
+  const auto fits = [&](const WarpGroupTiling& t) {
+    return shape.rows > t.rows_of_cluster() - t.rows / t.groups && shape.columns > t.columns_of_cluster() - t.columns;
+  };
+  std::vector<size_t> numbers;
+  for (size_t n = 0; n < std::size(kTilings); ++n)
+    if (fits(kTilings[n])) numbers.push_back(n);
   std::ranges::stable_sort(numbers, {}, [&](size_t n) { return predicted_seconds(kTilings[n], shape, target); });
   return numbers;
 }
