@@ -31,10 +31,10 @@ constexpr WarpGroupTiling kTilings[] = {
 };
 
 // Of an H100: cycles in a second; products in a cycle of a multiprocessor, and which share of them is reached; bytes in
-// a cycle from L2 to one multiprocessor; which share of the memory's rate is reached; cycles of the end
-// of a tile, and of the meeting of a cluster.
+// a cycle from L2 to one multiprocessor; which share of the memory's rate is reached; cycles of the end of a tile, and
+// of the meetings of a cluster.
 constexpr double kFrequency = 1.755e9, kProducts = 2048, kReached = 0.93, kNearBytes = 55, kFarReached = 0.92,
-                 kEnd = 1500, kMeet = 3000;
+                 kEnd = 1500, kMeet = 2000, kMeetOfStep = 60;
 constexpr int64_t kLineBytes = 128, kFactorBytes = 2;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -77,7 +77,7 @@ double predicted_seconds(const WarpGroupTiling& t, const ProductShape& s, const 
   const double turns = static_cast<double>(ceil_div(tiles, all));
   double near = turns * (steps * std::max(products, bytes / kNearBytes) + kEnd);
   // Blocks of a cluster wait for each other, when they begin and at each step.
-  if (t.cluster > 1) near = near * 1.05 + kMeet;
+  if (t.cluster > 1) near += kMeet + turns * steps * kMeetOfStep;
   // What a multiprocessor does for itself is not all hidden where memory is what they wait for.
   return (std::max(near, far_cycles(s, target)) + 0.1 * near) / kFrequency;
 }
