@@ -59,10 +59,9 @@ class Copier : public RangeMutator {
       if (reads) args.push_back(reads);
       return evaluate(call(kAsyncCopyCall, std::move(args), kI32));
     }
+    if (reads) return nullptr;  // zeros are no copy: element by element
     const int n = static_cast<int>(*lanes);
-    const auto stored = [&](const Expr& value) { return store(target->buffer, {ramp(to, 1, n)}, value); };
-    const Stmt copy = stored(load(source->buffer, {ramp(from, 1, n)}));
-    return reads ? if_then(reads, copy, stored(constant(0, source->dtype.with_lanes(n)))) : copy;
+    return store(target->buffer, {ramp(to, 1, n)}, load(source->buffer, {ramp(from, 1, n)}));
   }
 
   static bool is_zero_value(const Expr& e) {

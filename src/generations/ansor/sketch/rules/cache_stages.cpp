@@ -28,6 +28,7 @@ bool wants_stage(const SketchState& state) {
   const BlockNode* block = state.block();
   const Func& func = state.schedule.func();
   if (!block || !has_data_reuse(func, *block) || has_fusible_consumer(func, *block)) return false;
+  if (state.has_cache_stage()) return false;  // whose copy cannot be fused: another one could not, either
   // The transform of Winograd's outputs reads columns of it at once: a copy would only come between.
   const auto readers = consumers_of(func.root(), block->writes[0].buffer.get());
   return std::ranges::none_of(readers, [](const BlockNode* reader) { return is_scheduled(*reader); });
