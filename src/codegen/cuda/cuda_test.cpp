@@ -197,6 +197,20 @@ TEST(Cuda, HalvesAreConvertedByInstructions) {
   }
 }
 
+// Where some lanes read zeros in place of memory, they are no copy: each is stored by itself.
+TEST(Cuda, LanesThatReadUnderAConditionAreNoCopy) {
+  auto s = gpu_schedule("A: f32[40]\nfor i in 64: B[i] = select(i < 40, A[i], 0.0)", "cuda");
+  const auto parts = split(s, {s.loop("i"), {kInfer, 4}});
+  ASSERT_OK(parts);
+  ASSERT_OK(bind(s, {(*parts)[0], "threadIdx.x"}));
+  ASSERT_OK(vectorize(s, {(*parts)[1]}));
+  const auto program = lower_for_device(s.func(), *s.target());
+  ASSERT_OK(program);
+  const auto source = emit_cuda(*program);
+  ASSERT_OK(source);
+  EXPECT_SAME_ON_DEVICES(s);
+}
+
 // A thread that reads what it copied itself, where no barrier can stand, copies in the ordinary way.
 TEST(Cuda, CopiesThatNoBarrierFollowsAreNotAsynchronous) {
   for (const bool is_async : {false, true}) {
