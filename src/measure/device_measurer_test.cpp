@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "codegen/test_util.h"
-#include "measure/local_measurer.h"
+#include "measure/testing.h"
 
 namespace fettle {
 namespace {
@@ -47,7 +47,7 @@ std::string bound(int threads, bool packs = false) {
                     threads);
 }
 
-class DeviceMeasurer : public ::testing::Test {
+class DeviceMeasurer : public ::testing::Test, protected testing::StartedMeasurer {
  protected:
   void SetUp() override {
     setenv("POCL_CACHE_DIR", FETTLE_BINARY_DIR "/pocl-cache", 0);
@@ -61,21 +61,10 @@ class DeviceMeasurer : public ::testing::Test {
     o.cache_folder = folder_.path;
     o.first_timeout_s = 3;
     o.worker_args = std::move(args);
-    auto started = LocalMeasurer::start(std::move(o));
-    ASSERT_TRUE(started) << started.error().to_string();
-    measurer_ = std::move(*started);
-    const auto set = measurer_->set_workload(parsed(kProduct));
-    ASSERT_TRUE(set) << set.error().to_string();
-  }
-  std::vector<MeasureResult> measure(const std::vector<std::string>& list, MeasureRequest request = {}) {
-    request.timing.max_seconds = 0.02;
-    auto results = measurer_->measure(list, request);
-    EXPECT_TRUE(results) << results.error().to_string();
-    return results ? *results : std::vector<MeasureResult>();
+    StartedMeasurer::start(std::move(o), parsed(kProduct));
   }
 
   TempFolder folder_;
-  std::unique_ptr<LocalMeasurer> measurer_;
 };
 
 void expect_ok(const MeasureResult& r) {

@@ -13,6 +13,7 @@
 #include <ostream>
 
 #include "codegen/test_util.h"
+#include "measure/testing.h"
 #include "measure/worker_process.h"
 
 namespace fettle {
@@ -48,7 +49,7 @@ std::vector<std::string> traces(int n) {
   return result;
 }
 
-class Measurer : public ::testing::Test {
+class Measurer : public ::testing::Test, protected testing::StartedMeasurer {
  protected:
   LocalMeasurerOptions options() {
     LocalMeasurerOptions o;
@@ -60,27 +61,14 @@ class Measurer : public ::testing::Test {
     o.build_timeout_s = 20;
     return o;
   }
-  void start(LocalMeasurerOptions o) {
-    auto started = LocalMeasurer::start(std::move(o));
-    ASSERT_TRUE(started) << started.error().to_string();
-    measurer_ = std::move(*started);
-    const auto set = measurer_->set_workload(parsed(kMatmul));
-    ASSERT_TRUE(set) << set.error().to_string();
-  }
+  void start(LocalMeasurerOptions o) { StartedMeasurer::start(std::move(o), parsed(kMatmul)); }
   void start_with(int workers) {
     auto o = options();
     o.workers = workers;
     start(std::move(o));
   }
-  std::vector<MeasureResult> measure(const std::vector<std::string>& list, MeasureRequest request = {}) {
-    request.timing.max_seconds = 0.02;
-    auto results = measurer_->measure(list, request);
-    EXPECT_TRUE(results) << results.error().to_string();
-    return results ? *results : std::vector<MeasureResult>();
-  }
 
   TempFolder folder_;
-  std::unique_ptr<LocalMeasurer> measurer_;
 };
 
 void expect_ok(const MeasureResult& r) {
