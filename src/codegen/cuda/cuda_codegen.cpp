@@ -152,7 +152,7 @@ class CudaPrinter : public SourcePrinter {
     if (kernel_->producer_threads > 0 && print_engine(*call)) return;
     if (!call->name.starts_with(kMmaPrefix)) return SourcePrinter::print_evaluate(node);
     uses_mma_ = true;
-    is_mma_product(*call) ? print_product(*call) : print_move(*call);
+    is_mma_product(call->name) ? print_product(*call) : print_move(*call);
   }
 
   // What is for the copy engine and warp groups; false where it is something else.
@@ -255,11 +255,6 @@ class CudaPrinter : public SourcePrinter {
                      fmt::join(at, ", ")));
   }
 
-  static constexpr std::string_view kMmaPrefix = "mma_m16n8k16_";
-  // Behind the prefix: the type of the factors, and, of what moves tiles, what it does.
-  static bool is_mma_product(const CallNode& call) {
-    return call.name.find('_', kMmaPrefix.size()) == std::string::npos;
-  }
   static bool in_fragment(const Expr& arg) { return arg.as<AddressNode>()->buffer->scope == kScopeFragment; }
   std::string address(const Expr& arg) {
     const auto* pointer = arg.as<AddressNode>();

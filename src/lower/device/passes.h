@@ -193,6 +193,11 @@ inline constexpr const char* kSwizzledSuffix = "_swizzled";
 /// E301 where something else reaches a fragment
 Result<Func> place_fragments(const Func& func);
 inline constexpr const char* kAlignedSuffix = "_aligned";
+/// "mma_m16n8k16_f16" and the like: the products; what moves their tiles has more in its name.
+inline constexpr std::string_view kMmaPrefix = "mma_m16n8k16_";
+inline bool is_mma_product(std::string_view name) {
+  return name.starts_with(kMmaPrefix) && name.find('_', kMmaPrefix.size()) == std::string_view::npos;
+}
 
 /// Buffers of scope "warp", whose last dimension counts the threads along threadIdx.x: each has its own column in its
 /// registers, which it alone writes, and reads the others'.

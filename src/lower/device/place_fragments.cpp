@@ -180,12 +180,6 @@ class Placer : public RangeMutator {
     return true;
   }
 
-  // "mma_m16n8k16_f16"; what moves its tiles has more in its name.
-  static bool is_mma_product(const TensorIntrinsicDef& intrinsic) {
-    constexpr std::string_view kPrefix = "mma_m16n8k16_";
-    return intrinsic.name.starts_with(kPrefix) && intrinsic.name.find('_', kPrefix.size()) == std::string_view::npos;
-  }
-
   Stmt tile(const TensorIntrinsicDef& intrinsic, const CallNode& called) {
     const Func meaning = meaning_of(intrinsic);
     std::vector<Expr> args = called.args;
@@ -194,7 +188,7 @@ class Placer : public RangeMutator {
       const auto* pointer = args[2 * p].as<AddressNode>();
       const Shape shape = shape_of(meaning->params[p], intrinsic);
       const Expr base = rewrite_index(pointer->indices[0]), stride = args[2 * p + 1];
-      const bool must = intrinsic.in_fragments >> p & 1, may = must || is_mma_product(intrinsic);
+      const bool must = intrinsic.in_fragments >> p & 1, may = must || is_mma_product(intrinsic.name);
       if (!is_fragment(pointer->buffer)) {
         if (must)
           problem = fmt::format("{} takes a tile of scope \"{}\", and {} is of scope \"{}\"", intrinsic.name,
@@ -213,7 +207,7 @@ class Placer : public RangeMutator {
       args[2 * p] = address_of(rewrite(pointer->buffer), {place});
       args[2 * p + 1] = Expr(0);
     }
-    const bool by_rows = aligned && !is_mma_product(intrinsic) && intrinsic.threads == kWarpThreads;
+    const bool by_rows = aligned && !is_mma_product(intrinsic.name) && intrinsic.threads == kWarpThreads;
     return evaluate(call(called.name + (by_rows ? kAlignedSuffix : ""), std::move(args), called.dtype));
   }
   Expr rewrite_index(const Expr& index) { return analyzer_.simplify(index); }

@@ -44,7 +44,7 @@ class Copier : public RangeMutator {
       value = Expr(choice->if_true);
     }
     const auto* source = value.as<LoadNode>();
-    if (!source || target->mask || source->mask || !lanes || !is_zero(loop.min)) return nullptr;
+    if (!source || target->mask || source->mask || !is_zero(loop.min)) return nullptr;
     if (!(source->buffer->dtype == target->buffer->dtype) || source->dtype.is_bool()) return nullptr;
     const int64_t bytes = *lanes * source->dtype.element_bytes();
     if ((bytes != 4 && bytes != 8 && bytes != kMostBytes) || *lanes < 2) return nullptr;

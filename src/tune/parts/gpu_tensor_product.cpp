@@ -27,8 +27,8 @@ class WarpTiledProduct {
     FETTLE_TRY_VOID(p_.read());
     type_ = p_.factors[GpuProduct::kLeft].buffer->dtype == kF16 ? "f16" : "bf16";
     FETTLE_TRY_VOID(pick());
-    FETTLE_TRY_VOID(p_.pad(tiles_.rows, tiles_.columns, tiles_.terms * split_));
-    if (split_ > 1) FETTLE_TRY_VOID(split_terms());
+    FETTLE_TRY_VOID(p_.pad(tiles_.rows, tiles_.columns, tiles_.terms * tiles_.parts));
+    if (tiles_.parts > 1) FETTLE_TRY_VOID(split_terms());
     FETTLE_TRY_VOID(cut());
     for (const size_t factor : {GpuProduct::kLeft, GpuProduct::kRight}) FETTLE_TRY_VOID(fetch(factor));
     FETTLE_TRY_VOID(pipeline());
@@ -58,7 +58,6 @@ class WarpTiledProduct {
                                                           target_);
     FETTLE_TRY(const int64_t chosen, decider_.pick(s_, {"tile", all}));
     tiles_ = warp_tiling(chosen);
-    split_ = tiles_.parts;
     return {};
   }
 
@@ -66,7 +65,7 @@ class WarpTiledProduct {
   Result<> split_terms() {
     const BlockRef whole = p_.block;
     FETTLE_TRY(const Loops l, get_loops(s_, {.block = whole}));
-    FETTLE_TRY(const Loops parts, split(s_, {.loop = l[p_.roles.term], .factors = {split_, kInfer}}));
+    FETTLE_TRY(const Loops parts, split(s_, {.loop = l[p_.roles.term], .factors = {tiles_.parts, kInfer}}));
     FETTLE_TRY(const BlockRef sums, rfactor(s_, {.block = whole, .loop = parts[0], .factor_axis = 0}));
     FETTLE_TRY(const BlockRef back, p_.reader("local"));
     FETTLE_TRY(const Loops own, get_loops(s_, {.block = back}));
@@ -84,22 +83,22 @@ class WarpTiledProduct {
 
   // blocks; warps; steps of terms; some terms; tiles of mma; elements
   Result<> cut() {
-    FETTLE_TRY(const BlockRef back, split_ > 1 ? copy_of_sums() : p_.reader("fragment"));
+    FETTLE_TRY(const BlockRef back, tiles_.parts > 1 ? copy_of_sums() : p_.reader("fragment"));
     FETTLE_TRY_VOID(lay_out_sums());
     const int64_t warps_m = tiles_.rows / tiles_.warp_rows, warps_n = tiles_.columns / tiles_.warp_columns;
     FETTLE_TRY(const Loops l, get_loops(s_, {.block = p_.block}));
     FETTLE_TRY(const Loops i, split(s_, {.loop = l[p_.roles.row],
                                          .factors = {kInfer, warps_m, tiles_.warp_rows / kMmaRows, kMmaRows}}));
     // Where the terms are split, a loop over the parts stands before the terms.
-    const auto later = [&](size_t loop) { return loop + (split_ > 1 && loop > p_.roles.term ? 1 : 0); };
+    const auto later = [&](size_t loop) { return loop + (tiles_.parts > 1 && loop > p_.roles.term ? 1 : 0); };
     FETTLE_TRY(const Loops j,
                split(s_, {.loop = l[later(p_.roles.column)],
                           .factors = {kInfer, warps_n, tiles_.warp_columns / kMmaColumns, kMmaColumns}}));
-    const size_t term = p_.roles.term + (split_ > 1 ? 1 : 0);
+    const size_t term = p_.roles.term + (tiles_.parts > 1 ? 1 : 0);
     FETTLE_TRY(const Loops k, split(s_, {.loop = l[term], .factors = {kInfer, tiles_.terms / kMmaTerms, kMmaTerms}}));
     Loops blocks;
     for (const size_t b : p_.roles.batch) blocks.push_back(l[later(b)]);
-    if (split_ > 1) blocks.push_back(l[p_.roles.term]);
+    if (tiles_.parts > 1) blocks.push_back(l[p_.roles.term]);
     blocks.insert(blocks.end(), {i[0], j[0]});
     Loops order = blocks;
     order.insert(order.end(), {i[1], j[1], k[0], k[1], i[2], j[2], i[3], j[3], k[2]});
@@ -240,7 +239,6 @@ class WarpTiledProduct {
   GpuProduct p_;
   std::string type_;
   WarpTiling tiles_{};
-  int64_t split_ = 1;
   BlockRef copies_[2];
   LoopRef steps_{}, some_terms_{}, tile_{};
 };
