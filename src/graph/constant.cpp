@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "graph/dim.h"
@@ -32,6 +33,14 @@ uint16_t double_to_half(double value) {
   return std::bit_cast<uint16_t>(as_half);
 }
 
+// Toward zero; what lies outside of 64 bits becomes their end, NaN zero.
+int64_t whole_number(double value, bool is_unsigned) {
+  if (std::isnan(value)) return 0;
+  if (is_unsigned && value >= 0x1p63)
+    return static_cast<int64_t>(value < 0x1p64 ? static_cast<uint64_t>(value) : UINT64_MAX);
+  return value >= 0x1p63 ? INT64_MAX : value < -0x1p63 ? INT64_MIN : static_cast<int64_t>(value);
+}
+
 void store_element(std::byte* at, DType dtype, double value) {
   const auto put = [at](auto v) { std::memcpy(at, &v, sizeof v); };
   if (dtype == kF32) return put(static_cast<float>(value));
@@ -43,7 +52,7 @@ void store_element(std::byte* at, DType dtype, double value) {
   }
   if (dtype.is_bool()) return put(static_cast<uint8_t>(value != 0));
   if (dtype.is_small_float()) return put(small_float_code(dtype, value));
-  const auto whole = static_cast<int64_t>(value);
+  const int64_t whole = whole_number(value, dtype.code == TypeCode::kUInt);
   switch (program_dtype(dtype).bits) {
     case 8:
       return put(static_cast<uint8_t>(whole));

@@ -23,6 +23,14 @@ TEST(ConstantTensor, ElementsOfEveryKind) {
   EXPECT_EQ(to_ints(int_list(std::vector<int64_t>{4, -1})), (std::vector<int64_t>{4, -1}));
 }
 
+TEST(ConstantTensor, WholeNumbersEndWhere64BitsDo) {
+  EXPECT_EQ(filled(1e30, kI64, {})->int_at(0), INT64_MAX);
+  EXPECT_EQ(filled(-1e30, kI64, {})->int_at(0), INT64_MIN);
+  EXPECT_EQ(static_cast<uint64_t>(filled(0x1p63, kU64, {})->int_at(0)), uint64_t{1} << 63);
+  EXPECT_EQ(static_cast<uint64_t>(filled(1e30, kU64, {})->int_at(0)), UINT64_MAX);
+  EXPECT_EQ(filled(std::nan(""), kI32, {})->int_at(0), 0);
+}
+
 TEST(ConstantTensor, RefusesWhatIsTooLarge) {
   EXPECT_EQ(checked_bytes(kF32, std::vector<int64_t>{1 << 20, 1 << 20}).error().code, ErrorCode::E608);
   EXPECT_EQ(checked_bytes(kF32, std::vector<int64_t>{-1}).error().code, ErrorCode::E608);

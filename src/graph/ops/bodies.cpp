@@ -186,8 +186,9 @@ bool is_neutral(const Value& x, std::string_view op) {
   if (op == "Add") return value == 0;
   if (op == "Mul" || op == "And") return value == 1;
   if (op == "Or") return value == 0;
-  const auto* limit = (op == "Max" ? te::lowest(dtype) : te::highest(dtype)).as<FloatImmNode>();
-  return dtype.is_float() && limit && value == limit->value;
+  const Expr limit = op == "Max" ? te::lowest(dtype) : te::highest(dtype);
+  const auto* number = limit.as<FloatImmNode>();
+  return dtype.is_float() && number && value == number->value;
 }
 
 std::string_view reducer_of(std::string_view op) {

@@ -97,7 +97,8 @@ Result<ConstantTensor> default_value(const Node& node, DType dtype) {
   } else if (dtype.is_float()) {
     FETTLE_TRY(found, filled(node.attrs.get_float("default_float", -0.0), dtype, {1}));
   } else {
-    FETTLE_TRY(found, filled(static_cast<double>(node.attrs.get_int("default_int64", -1)), dtype, {1}));
+    const int64_t number = node.attrs.get_int("default_int64", -1);
+    FETTLE_TRY(found, dtype == kI64 ? int_list({{number}}) : filled(static_cast<double>(number), dtype, {1}));
   }
   if (found->dtype != dtype)
     return bad_types(

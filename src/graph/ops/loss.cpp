@@ -20,9 +20,8 @@ Result<Value*> likelihood_loss(Lowering& g, const Node& node, Value* input, Valu
   const DType dtype = input->dtype();
   Value* kept = nullptr;  // 1 where the target counts
   if (node.attrs.has("ignore_index")) {
-    Value* ignored =
-        g.constant(filled(static_cast<double>(node.attrs.get_int("ignore_index", 0)), target->dtype(), {}).value());
-    Value* is_ignored = g("Equal", {target, ignored});
+    Value* ignored = g.constant(reshaped(int_list({{node.attrs.get_int("ignore_index", 0)}}), {}));
+    Value* is_ignored = g("Equal", {g.cast(target, kI64), ignored});
     target = g("Where", {is_ignored, g.number(0, target->dtype()), target});
     kept = g("Where", {is_ignored, g.number(0, dtype), g.number(1, dtype)});
   }

@@ -4,8 +4,8 @@
 set -eu
 seconds=$1 jobs=$2
 build=build/fuzz
-runtime=$(clang-19 --print-runtime-dir 2> /dev/null || true)
-if ! command -v clang++-19 > /dev/null || ! ls "$runtime"/libclang_rt.fuzzer* > /dev/null 2>&1; then
+probe='extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }'
+if ! echo "$probe" | clang++-19 -fsanitize=fuzzer,address -x c++ - -o /dev/null 2> /dev/null; then
   echo "fuzz-parsers needs clang-19 with its run-time library: install what scripts/packages-debian-dev.txt lists" >&2
   exit 1
 fi
