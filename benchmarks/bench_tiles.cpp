@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 
+#include "harness/report.h"
 #include "measure/local_kernel.h"
 #include "te/create_func.h"
 #include "te/tensor.h"
@@ -57,12 +58,19 @@ constexpr std::int64_t kShapes[][3] = {
     {4096, 128, 128},
 };
 
+// Of the rate of the loop: squares, by their side.
+std::optional<Bound> share_bound(const TileProblem& p) {
+  if (p.m != p.n || p.m != p.k) return {};
+  if (p.m == 512 || p.m == 1024) return at_least(0.9);
+  return p.m == 2048 ? std::optional(at_least(0.7)) : std::nullopt;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   int threads = 1;
   double seconds = 1;
-  std::string only, type;
+  std::string only, type, out = "build/bench";
   bool trace = false;
   CLI::App app("Products of bf16 and bytes by the tile unit, against tiles from the first-level cache and oneDNN.");
   app.add_option("--threads", threads, "threads of each")->capture_default_str();
@@ -70,14 +78,14 @@ int main(int argc, char** argv) {
   app.add_option("--only", only, "only shapes whose name is this, e.g. 512x512x512");
   app.add_option("--type", type, "only this type: bf16, bf16->f32 or u8*i8");
   app.add_flag("--trace", trace, "print the schedules");
+  app.add_option("--out", out, "folder of tiles.json")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   const Target host = detect_host(threads);
   if (!host.find_scope("tile")) {
     fmt::print("this machine has no tile unit\n");
     return 0;
   }
-  fmt::print("{:<26} {:>10} {:>8} {:>8} {:>10} {:>8}\n", "shape", "G(FL)OP/s", "of tiles", "oneDNN", "time ratio",
-             "peak");
+  Report report("tiles");
   PeakMeter peak(threads);
   for (const Type t : {Type::kBf16, Type::kBf16ToFloat, Type::kBytes}) {
     double log_sum = 0;
@@ -100,18 +108,25 @@ int main(int argc, char** argv) {
         fmt::print("{:<26} {}\n", name, result.error().to_string());
         continue;
       }
-      const double ratio = 1 / result->speed_over(0, 1).median;
-      fmt::print("{:<26} {:>10.0f} {:>8.2f} {:>8.0f} {:>10.3f} {:>8.0f}{}\n", name, result->gflops(0),
-                 result->gflops(0) / result->gflops(2), result->gflops(1), ratio, result->gflops(2),
-                 result->disturbed ? "  (disturbed)" : "");
-      std::fflush(stdout);
+      const double ratio = 1 / result->speed_over(0, 1).median, share = result->gflops(0) / result->gflops(2);
+      fmt::print(stderr, "{}{}\n", name, result->disturbed ? " (disturbed)" : "");
+      report.add(name, result->gflops(0), "G(FL)OP/s");
+      report.add(name, share, "of tiles from L1", share_bound(p));
+      report.add(name, ratio, "of oneDNN's time");
       log_sum += std::log(ratio);
       faster += ratio < 1 ? 1 : 0;
       ++n;
     }
-    if (n > 1)
-      fmt::print("{} of {} faster than oneDNN, geometric mean of the time ratio {:.3f}\n", faster, n,
-                 std::exp(log_sum / n));
+    if (n < 2) continue;
+    const std::string of = TileProblem{t, 0, 0, 0}.name();
+    const std::string kind = of.substr(0, of.find(' '));
+    report.add(kind + ", geometric mean", std::exp(log_sum / n), "of oneDNN's time");
+    report.add(kind + ", faster than oneDNN", static_cast<double>(faster) / n, "of the shapes", at_least(0.8));
   }
-  return 0;
+  fmt::print("{}", report.table());
+  if (const auto written = report.write(out); !written) {
+    fmt::print(stderr, "{}\n", written.error().to_string());
+    return 1;
+  }
+  return report.all_hold() ? 0 : 1;
 }

@@ -207,10 +207,16 @@ Value* FunctionEmitter::narrow(Value* value, DType type) {
   Value* high = vb_.binary(Instruction::LShr, bits, ConstantInt::get(i32, 16));
   Value* odd = vb_.binary(Instruction::And, high, ConstantInt::get(i32, 1));
   Value* rounded = vb_.binary(Instruction::Add, vb_.binary(Instruction::Add, bits, ConstantInt::get(i32, 0x7fff)), odd);
-  rounded = vb_.binary(Instruction::LShr, rounded, ConstantInt::get(i32, 16));
-  Value* quiet = vb_.binary(Instruction::Or, high, ConstantInt::get(i32, 0x40));
+  Value* quiet = vb_.binary(Instruction::Or, bits, ConstantInt::get(i32, 0x400000));
   Value* is_nan = vb_.compare(CmpInst::FCMP_UNO, value, value);
-  return vb_.cast(Instruction::Trunc, vb_.select(is_nan, quiet, rounded), type_of(type));
+  Value* wide = vb_.select(is_nan, quiet, rounded);
+  if (!type.is_vector())
+    return vb_.cast(Instruction::Trunc, vb_.binary(Instruction::LShr, wide, ConstantInt::get(i32, 16)), type_of(type));
+  // The high halves, by one instruction for two vectors.
+  Value* halves = vb_.cast(Instruction::BitCast, wide, type_of(kU16.with_lanes(2 * type.lanes)));
+  std::vector<int> odd_lanes(static_cast<size_t>(type.lanes));
+  for (int i = 0; i < type.lanes; ++i) odd_lanes[static_cast<size_t>(i)] = 2 * i + 1;
+  return vb_.shuffle(halves, PoisonValue::get(halves->getType()), odd_lanes);
 }
 
 /// a*b + c, a*b - c and c - a*b in one rounding; null if `node` is none of these.

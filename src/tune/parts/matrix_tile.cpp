@@ -199,7 +199,7 @@ Result<> MatrixTiling::delay_output(const Loops& outer) {
   if (delayed == 0 || tiles <= 1 || outer.size() < 2) return {};
   // Where tails hide what is copied, it is done in order.
   Schedule trial = s;
-  if (software_pipeline(trial, {.loop = outer.back(), .stages = {0, 0, 0, 1}, .order = {0, 1, 2, 3}}))
+  if (software_pipeline(trial, {.loop = outer.back(), .stages = {0, 0, 0, 1}, .order = {0, 1, 3, 2}}))
     s = std::move(trial);
   return {};
 }

@@ -7,9 +7,11 @@
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
 #include "schedule/reformulation.h"
+#include "target/caches.h"
 #include "target/tensor_intrinsic.h"
 #include "tune/parts/copies.h"
 #include "tune/parts/inline.h"
+#include "tune/parts/preferences.h"
 #include "tune/parts/structure.h"
 #include "tune/parts/threads.h"
 #include "tune/parts/tile_steps.h"
@@ -18,10 +20,10 @@ namespace fettle {
 namespace {
 
 // The unit's tiles: rows and columns of sums, steps, and steps that lie side by side.
-constexpr int64_t kTile = 16, kSteps = 32, kPair = 2;
+constexpr int64_t kTile = 16, kSteps = 32, kPair = 2, kB16 = 2;  // the last in bytes
 constexpr const char *kProduct = "amx_bf16", *kZero = "amx_zero_f32", *kStore = "amx_store_f32", *kTileScope = "tile";
-// Of the product: what makes tiles worth filling. Steps of a sum: panels of them stay in the caches.
-constexpr int64_t kFewRows = 8, kFewColumns = 16, kFewSteps = 32, kUsualSteps = 256, kLongestSum = 512;
+// Of the product: what makes tiles worth filling. Steps of a sum: beyond, chains of f32 err more than those of blocks.
+constexpr int64_t kFewRows = 8, kFewColumns = 16, kFewSteps = 32, kLongestSum = 512;
 
 bool is_large(const BlockStructure& block, const Func& func) {
   if (!block.multiplies_two_loads || block.loads.size() != 2 || block.store.buffer->dtype != kF32) return false;
@@ -51,6 +53,7 @@ struct SplitTiling {
   std::vector<Var> vars = {};
   std::vector<int64_t> extents = {};
   size_t n_sums = 0, n_spatial = 0, row = 0;
+  int64_t n_parts = 0;                        // of the data
   std::vector<Expr> data = {}, weights = {};  // indices of the parts
   int64_t rows = kTile, columns = kTile;      // of a register tile
   bool panels = false;                        // rows of the data are no windows
@@ -70,6 +73,7 @@ struct SplitTiling {
   IndexMap data_map() const;
   IndexMap weights_map() const;
   Result<> lay_out();
+  Result<int64_t> tiles_at_once(int64_t n, int64_t width);
   Result<> in_tiles(BlockRef of, Tail tail);
   Result<> tile_product();
   Result<> as_unit(BlockRef of, const char* intrinsic, size_t from_the_end);
@@ -100,7 +104,10 @@ Result<> SplitTiling::look() {
   n_sums = n_spatial - result->indices.size();
   walk(store->value, [&](const Expr& e) {
     const auto* load = e.as<LoadNode>();
-    if (load && load->buffer->name == parts.data) data = load->indices;
+    if (load && load->buffer->name == parts.data) {
+      data = load->indices;
+      n_parts = as_int(load->buffer->shape[0]) ? *as_int(load->buffer->shape[0]) : 1;
+    }
     if (load && load->buffer->name == parts.weights) weights = load->indices;
     return true;
   });
@@ -201,14 +208,32 @@ Result<> SplitTiling::as_unit(BlockRef of, const char* intrinsic, size_t from_th
   return finish(unit);
 }
 
+// Of `n` tiles of so many rows or columns those whose parts have room in the second-level cache.
+Result<int64_t> SplitTiling::tiles_at_once(int64_t n, int64_t width) {
+  const auto room = preferences::kOfSecondLevelForTiles * static_cast<double>(cache_bytes(target, 1));
+  const auto bytes = static_cast<double>(width * extents[depth()] * n_parts * kB16);
+  std::vector<int64_t> counts;
+  size_t preferred = 0;
+  for (int64_t d = 1; d <= n; ++d) {
+    if (n % d != 0) continue;
+    if (static_cast<double>(d) * bytes <= room) preferred = counts.size();
+    counts.push_back(d);
+  }
+  return decider.pick(s, {"tiles_at_once", counts, preferred});
+}
+
 // A block over the outputs, in tiles, the loops over sums around them.
 Result<> SplitTiling::in_tiles(BlockRef of, Tail tail) {
   FETTLE_TRY(const Loops l, get_loops(s, {.block = of}));
   const size_t r = row - n_sums, rank = n_spatial - n_sums;
   FETTLE_TRY(const Loops i, split(s, {.loop = l[r], .factors = {kInfer, rows}, .tail = tail}));
   FETTLE_TRY(const Loops j, split(s, {.loop = l[rank - 1], .factors = {kInfer, columns}, .tail = tail}));
-  // The fewer of rows and columns inside: their parts stay in the second-level cache.
-  const Loops tiles = extents[row] > extents[column()] ? Loops{i[0], j[0]} : Loops{j[0], i[0]};
+  // The fewer of rows and columns inside, so many at once that their parts stay in the second-level cache.
+  const bool by_rows = extents[row] > extents[column()];
+  FETTLE_TRY(const int64_t n_inside, loop_extent(s, by_rows ? j[0] : i[0]));
+  FETTLE_TRY(const int64_t at_once, tiles_at_once(n_inside, by_rows ? columns : rows));
+  FETTLE_TRY(const Loops inside, split(s, {.loop = by_rows ? j[0] : i[0], .factors = {kInfer, at_once}}));
+  const Loops tiles = {by_rows ? i[0] : j[0], inside[1]};
   Loops others;
   int64_t n_others = 1;
   for (size_t o = 0; o + 1 < rank; ++o) {
@@ -217,9 +242,9 @@ Result<> SplitTiling::in_tiles(BlockRef of, Tail tail) {
     n_others *= extents[n_sums + o];
   }
   const Loops sums(l.begin() + static_cast<std::ptrdiff_t>(rank), l.end());
-  FETTLE_TRY_VOID(reorder(s, {.loops = concatenated({others, sums, tiles, {i[1], j[1]}})}));
+  FETTLE_TRY_VOID(reorder(s, {.loops = concatenated({others, {inside[0]}, sums, tiles, {i[1], j[1]}})}));
   tile = tiles.back();
-  n_around = others.size() + sums.size() + tiles.size();
+  n_around = others.size() + 1 + sums.size() + tiles.size();
   dealt_out = n_others >= threads ? others : sums.empty() ? concatenated({others, tiles}) : tiles;
   return {};
 }
@@ -381,7 +406,7 @@ Result<SplitParts> replace_by_split_product(Schedule& s, const std::string& prod
       if (store->indices[d].get() == iter.var.get())
         (d + 1 == store->indices.size() ? columns : rows) = *extent;  // rows: the last before the columns
   }
-  const int64_t sums = steps <= kLongestSum ? 1 : (steps + kUsualSteps - 1) / kUsualSteps;
+  const int64_t sums = (steps + kLongestSum - 1) / kLongestSum;
   const int64_t each = round_up((steps + sums - 1) / sums, kSteps);
   // Two tiles each way, unless a sixth would be beyond the last row or column.
   const auto of = [](int64_t n) { return 6 * round_up(n, 2 * kTile) <= 7 * n ? 2 * kTile : kTile; };

@@ -94,6 +94,26 @@ TEST(SplitProductRule, KeepsTheMeaning) {
     }
 }
 
+// Rows go through all panels of a sum in blocks whose parts stay in the second-level cache.
+TEST(SplitProductRule, RowsInBlocks) {
+  const Func large = testing::matmul_workload(2048, 2048, 2048, false, false, true, false);
+  const auto whole = in_parts(large, 6);
+  ASSERT_OK(whole);
+  const std::string text = to_text(whole->func());
+  EXPECT_NE(text.find("for i_0_0 in "), std::string::npos) << choices(*whole);
+  EXPECT_NE(choices(*whole).find("tiles_at_once"), std::string::npos) << choices(*whole);
+
+  const Func workload = testing::matmul_workload(64, 32, 544, false, false, true, true);
+  const std::string block = *splittable_product(workload, *amx());
+  const DecisionMap decisions = {{"split_product/" + block + "/terms", "6"},
+                                 {"split_product/" + block + "/tiles_at_once", "1"}};
+  const auto s = rule_space().generate(workload, amx(), 2, 1, std::make_shared<const DecisionMap>(decisions));
+  ASSERT_OK(s);
+  EXPECT_NE(choices(*s).find("tiles_at_once: 1"), std::string::npos) << choices(*s);
+  EXPECT_TRUE(testing::same_result(workload, s->func()));
+  expect_runs_the_same(workload, *s, 2, 2e-6);
+}
+
 // Four tiles of sums in registers; each part that is loaded serves several products.
 TEST(SplitProductRule, LoadsPartsOnceForTheProductsThatShareThem) {
   const auto s = in_parts(testing::matmul_workload(64, 64, 256, false, false, true, false), 6);
