@@ -51,10 +51,13 @@ struct MatrixTiling : TensorTiling {
 
 constexpr int64_t kMostSums = 4;
 
-std::vector<int64_t> divisors(int64_t n) {
+// Sizes of blocks that n tiles are cut into, all alike but for the last: 7 → 1, 2, 3, 4, 7.
+std::vector<int64_t> block_sizes(int64_t n) {
   std::vector<int64_t> all;
-  for (int64_t d = 1; d <= n; ++d)
-    if (n % d == 0) all.push_back(d);
+  for (int64_t size = 1; size <= n; ++size) {
+    const int64_t blocks = (n + size - 1) / size;
+    if ((n + blocks - 1) / blocks == size) all.push_back(size);
+  }
   return all;
 }
 
@@ -75,7 +78,12 @@ std::vector<Grid> MatrixTiling::grids() const {
       const double step = std::max({preferences::kTileProductLatency, preferences::kTileProductCycles * sums,
                                     preferences::kTileLoadCycles * loads, preferences::kFarTileLoadCycles * far}) +
                           loads;
-      all.push_back({down, across, static_cast<double>(n) * (steps * step + preferences::kTileEndCycles * sums)});
+      // Rows that whole grids do not divide are copied, with what is added.
+      const bool whole = extent(*row) % (down * product.rows) == 0 && extent(product.depth) % product.steps == 0;
+      const double copied = whole ? 0 : static_cast<double>(row_tiles * product.rows) * steps * kTileRowBytes;
+      all.push_back({down, across,
+                     static_cast<double>(n) * (steps * step + preferences::kTileEndCycles * sums) +
+                         copied * preferences::kTileCopyCycles});
     }
   std::ranges::stable_sort(all, [](const Grid& x, const Grid& y) { return x.cost < y.cost; });
   return all;
@@ -96,11 +104,18 @@ Result<> MatrixTiling::decide() {
   const int64_t panel = grid.across * product.lanes * depth() * element_bytes(),
                 rows = grid.down * product.rows * depth() * element_bytes();
   const int64_t row_tiles = (extent(*row) + product.rows * grid.down - 1) / (product.rows * grid.down);
-  // Where all of B stays in L2, what is written need not drive A out of it: each row is read once.
-  const int64_t l2 = cache_bytes(target, 1), right = depth() * extent(product.vector) * element_bytes();
+  // What comes from beyond L2, both ways. A tie goes to panels, unless what is written drives A out of it.
+  const std::vector<int64_t> counts = block_sizes(row_tiles);
+  const auto room =
+      static_cast<int64_t>(preferences::kOfSecondLevelForTiles * static_cast<double>(cache_bytes(target, 1)));
+  size_t block = counts.size() - 1;  // so many rows that go through all panels together: their part of A stays in L2
+  while (block > 0 && rows * counts[block] > room) --block;
+  const int64_t left = rows * row_tiles, right = depth() * extent(product.vector) * element_bytes(),
+                n_blocks = (row_tiles + counts[block] - 1) / counts[block];
   int64_t written = extent(*row) * extent(product.vector) * structure.store.buffer->dtype.element_bytes();
   for (size_t i : outside) written *= extent(i);
-  const bool by_rows = row_tiles == 1 || (2 * right <= l2 && written > l2);
+  const int64_t of_panels = left + n_blocks * right, of_rows = left + (right <= room ? 1 : row_tiles) * right;
+  const bool by_rows = row_tiles == 1 || of_rows < of_panels || (of_rows == of_panels && written > room);
   FETTLE_TRY(const int64_t outside_first, decider.pick(s, {"rows_outside", {0, 1}, by_rows ? size_t{1} : size_t{0}}));
   rows_outside = outside_first != 0;
   const int64_t stays = rows_outside ? rows : panel;
@@ -109,27 +124,16 @@ Result<> MatrixTiling::decide() {
   FETTLE_TRY(const size_t streamed, decider.pick_place(s, {"stream", streams, preferred}));
   suffix = streamed == 0 ? "" : "_stream_" + streams[streamed];
 
-  // So many rows go through all panels that their part of A stays in L2.
-  const std::vector<int64_t> counts = divisors(row_tiles);
-  size_t all_rows = counts.size() - 1;
-  if (!rows_outside && 2 * rows * row_tiles > l2)
-    while (all_rows > 0 &&
-           static_cast<double>(rows * counts[all_rows]) > preferences::kOfSecondLevelForTiles * static_cast<double>(l2))
-      --all_rows;
-  FETTLE_TRY(rows_at_once, decider.pick(s, {"rows_at_once", counts, all_rows}));
+  FETTLE_TRY(rows_at_once, decider.pick(s, {"rows_at_once", counts, rows_outside ? counts.size() - 1 : block}));
   return {};
 }
 
-// A in tiles that lie densely, where the program makes it anyway, or its rows share cache sets.
+// A in tiles that lie densely, where the program makes it anyway, or they are read often enough.
 Result<> MatrixTiling::pack_rows() {
   const Buffer buffer = a().buffer;
   const bool made_here = !s.func().find_param(buffer.get());
-  const int64_t stride =
-      a().strides[*row] == AccessPattern::kIrregular ? 0 : std::abs(a().strides[*row]) * element_bytes();
-  const bool same_sets = stride % preferences::kSameSetsBytes == 0;
   const bool often = extent(product.vector) >= preferences::kOftenRead;
-  FETTLE_TRY(const int64_t packed,
-             decider.pick(s, {"pack_rows", {0, 1}, made_here || same_sets || often ? size_t{1} : size_t{0}}));
+  FETTLE_TRY(const int64_t packed, decider.pick(s, {"pack_rows", {0, 1}, made_here || often ? size_t{1} : size_t{0}}));
   if (packed == 0) return {};
   FETTLE_TRY(int64_t read, read_index_of(s, block, buffer));
   if (!made_here) {
@@ -209,7 +213,8 @@ Result<> MatrixTiling::tile_loops() {
   FETTLE_TRY(const BlockRef back, cache_write(s, {.block = block, .write_index = 0, .scope = kScopeTile}));
   FETTLE_TRY(const Loops loops, get_loops(s, {.block = block}));
   FETTLE_TRY(const Loops tiles, split(s, {.loop = loops[*row], .factors = {kInfer, grid.down, product.rows}}));
-  FETTLE_TRY(const Loops blocks, split(s, {.loop = tiles[0], .factors = {kInfer, rows_at_once}}));
+  FETTLE_TRY(const Loops blocks,
+             split(s, {.loop = tiles[0], .factors = {kInfer, rows_at_once}, .tail = Tail::kPartition}));
   const Loops rows = {blocks[1], tiles[1], tiles[2]};
   FETTLE_TRY(const Loops columns,
              split(s, {.loop = loops[product.vector], .factors = {kInfer, grid.across, product.lanes}}));

@@ -103,9 +103,11 @@ inline constexpr double kTileProductLatency = 52, kTileProductCycles = 16, kTile
 /// Of the first-level cache, what a factor may take that stays there while the other is streamed.
 inline constexpr double kOfFirstLevelForTiles = 0.85;
 /// Of the second-level cache, what rows may take that go through all panels together.
-inline constexpr double kOfSecondLevelForTiles = 0.5;
-/// Rows a multiple of so many bytes apart share cache sets. Columns from which on packed rows are read often enough.
-inline constexpr int64_t kSameSetsBytes = 2048, kOftenRead = 1024;
+inline constexpr double kOfSecondLevelForTiles = 0.6;
+/// Cycles for a byte of rows that are copied: read, and written with padding. Columns from which on packed rows are read
+/// often enough.
+inline constexpr double kTileCopyCycles = 0.12;
+inline constexpr int64_t kOftenRead = 3072;
 
 // --- rows that several blocks work on (tune/space/rules/row_fusion.cpp; bench-search: softmax, layer norm, attention)
 
