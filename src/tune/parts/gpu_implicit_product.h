@@ -1,9 +1,6 @@
 #pragma once
-// Convolutions, and products with several loops of a kind, as products of two matrices whose elements are worked out
-// where they are read into shared memory.
-//
-//   for h, w, o, r, q, c: O[h, w, o] += X[h + r, w + q, c] * F[o, r, q, c]
-//   →  A[m, k] = X[…];  B[o, k] = F[…];  for m, o, k: C[m, o] += A[m, k] * B[o, k];  O[h, w, o] = C[h*W + w, o]
+// Convolutions, and products with several loops of a kind, as products of two matrices (matrix_form.h) whose elements
+// are worked out where they are read into shared memory.
 
 #include "schedule/schedule.h"
 #include "target/target.h"

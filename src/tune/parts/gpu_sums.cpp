@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/query.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"

@@ -11,6 +11,7 @@
 #include "target/caches.h"
 #include "tune/parts/copies.h"
 #include "tune/parts/inline.h"
+#include "tune/parts/matrix_form.h"
 #include "tune/parts/preferences.h"
 #include "tune/parts/threads.h"
 #include "tune/parts/tile_steps.h"
@@ -27,10 +28,11 @@ struct Grid {
 
 struct MatrixTiling : TensorTiling {
   Grid grid = {};
-  bool rows_outside = false;    // row tiles outside of column panels
-  int64_t rows_at_once = 1;     // tiles of rows whose part of A stays in L2
-  std::string suffix = {};      // of the intrinsic: which factors pass the first-level cache by
-  std::optional<BlockRef> out;  // copies a tile from L1 to the output
+  bool rows_outside = false;       // row tiles outside of column panels
+  int64_t rows_at_once = 1;        // tiles of rows whose part of A stays in L2
+  std::string suffix = {};         // of the intrinsic: which factors pass the first-level cache by
+  std::optional<BlockRef> result;  // copies a matrix to an output of other dimensions
+  std::optional<BlockRef> out;     // copies a tile from L1 to the output
 
   int64_t element_bytes() const { return a().buffer->dtype.element_bytes(); }
   int64_t depth() const {
@@ -40,6 +42,7 @@ struct MatrixTiling : TensorTiling {
   }
   double room_in_l1() const { return preferences::kOfFirstLevelForTiles * static_cast<double>(cache_bytes(target, 0)); }
   std::vector<Grid> grids() const;
+  Result<> make_matrices();
   Result<> decide();
   Result<> pack_rows();
   Result<> stage_output();
@@ -87,6 +90,19 @@ std::vector<Grid> MatrixTiling::grids() const {
     }
   std::ranges::stable_sort(all, [](const Grid& x, const Grid& y) { return x.cost < y.cost; });
   return all;
+}
+
+// Windows of convolutions are copied into a matrix.
+Result<> MatrixTiling::make_matrices() {
+  if (product.a_is_plain && product.b_is_plain) return {};
+  const auto roles = matrix_roles(structure);
+  if (!roles) return fail(ErrorCode::E230, name + " is no product of matrices");
+  const bool constant = is_constant(s.func(), structure.loads[roles->right].buffer);
+  FETTLE_TRY(const MatrixCopies copies, make_matrix_product(s, block, structure, *roles));
+  if (constant) FETTLE_TRY_VOID(finish(copies.right));
+  result = copies.result;
+  FETTLE_TRY_VOID(transform_block_layout(s, {.block = copies.result, .index_map = copies.of_result}));
+  return look();
 }
 
 Result<> MatrixTiling::decide() {
@@ -165,9 +181,9 @@ Result<> MatrixTiling::pack_rows() {
 // Results pass through a buffer that stays in L1. Where the sums are written as they are, tiles may go to the output at
 // once; they then wait for its lines.
 Result<> MatrixTiling::stage_output() {
-  if (unpad) {
-    out = unpad;
-    inline_consumers(s, *unpad);
+  if (unpad || result) {
+    out = unpad ? unpad : result;
+    inline_consumers(s, *out);
     return {};
   }
   const bool as_they_are = s.func().find_param(structure.store.buffer.get());
@@ -270,6 +286,7 @@ Result<> MatrixTiling::tile_loops() {
 
 Result<Finished> matrix_tile(TensorTiling tiling) {
   MatrixTiling m{std::move(tiling)};
+  FETTLE_TRY_VOID(m.make_matrices());
   FETTLE_TRY_VOID(m.decide());
   // Whole grids: the rest is padding, too.
   FETTLE_TRY_VOID(m.fit(m.product.rows * m.grid.down, m.product.lanes * m.grid.across));

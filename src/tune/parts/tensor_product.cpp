@@ -4,6 +4,7 @@
 
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
+#include "tune/parts/matrix_form.h"
 
 namespace fettle {
 namespace {
@@ -29,6 +30,14 @@ bool is_var(const BlockStructure& s, const Expr& index) {
 
 // Of the rows of matrices one in so many has to be there: vectors take longer, since they convert or wait.
 constexpr int64_t kLeastRows = 4;
+
+// Vectors of columns for which rows are worth a copy.
+constexpr int64_t kLeastColumns = 2;
+
+// Of constant extents, and a product of two matrices but for where their elements lie.
+bool copies_as_matrix(const BlockStructure& s) {
+  return std::ranges::find(s.open, true) == s.open.end() && matrix_roles(s).has_value();
+}
 
 // Every index is an iterator of the block, or constant where that iterator runs once.
 bool is_plain(const BlockStructure& s, const AccessPattern& load) {
@@ -117,9 +126,10 @@ std::optional<TensorProduct> tensor_product(const BlockNode& block, const BlockS
                           .b_is_plain = is_einsum(block, (x_is_row ? y : x)->indices)};
       if (found.of_matrices()) {
         found.row = longest_row(s, row, panel);
-        // Windows of convolutions are left to dot products, which read them in place.
-        if (!found.row || s.extents[*found.row] * kLeastRows < form->rows || !found.a_is_plain || !found.b_is_plain)
-          continue;
+        if (!found.row || s.extents[*found.row] * kLeastRows < form->rows) continue;
+        // Windows of convolutions are copied, and dot products read them in place: few columns do not pay for that.
+        const bool windows = !found.a_is_plain || !found.b_is_plain;
+        if (windows && (s.extents[*vector] < kLeastColumns * form->lanes || !copies_as_matrix(s))) continue;
       }
       best = found;
       best_work = work;
