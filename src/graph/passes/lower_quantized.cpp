@@ -572,11 +572,23 @@ bool stays_float(Graph& graph, const Node* node, const Quantization& q, Value* x
   return replace_with(graph, user, "Mul", {steps, reshaped_to(graph, node, back->scale, {})});
 }
 
+// Nodes whose results nothing reads any more: what they read is then another's alone.
+void erase_unused(Graph& graph, const Value* value) {
+  Node* node = value->producer;
+  if (!node || node->erased) return;
+  for (const Value* output : node->outputs)
+    if (graph.use_count(output) != 0) return;
+  const std::vector<Value*> inputs = node->inputs;
+  graph.erase(node);
+  for (const Value* input : inputs)
+    if (input) erase_unused(graph, input);
+}
+
 // quantised(f32(sums) * c, s) → quantised(f32(sums) * (c / s), 1), through sums and Relu
 bool requantize(Graph& graph, Node* node) {
   const auto q = quantization(node);
   if (!q || !is(node, "QuantizeLinear") || !is_positive(q->scale) || as_scalar(q->scale) == 1.0) return false;
-  Value* x = node->input(0);
+  Value *x = node->input(0), *const before = x;
   if (!is_of_products(graph, x)) return false;
   const double scale = *as_scalar(q->scale);
   Value* one = graph.add_constant("one", scalar(1));
@@ -586,7 +598,10 @@ bool requantize(Graph& graph, Node* node) {
     Value* inverse = graph.add_constant(q->scale->name, scalar(1 / scale));
     x = new_node(graph, node, "Mul", {x, inverse});
   }
-  if (stays_float(graph, node, *q, x)) return true;
+  if (stays_float(graph, node, *q, x)) {
+    erase_unused(graph, node->output());
+    return true;
+  }
   Attrs attrs = node->attrs;
   Value* zero = q->zero;
   if (is_zero(zero)) {
@@ -595,7 +610,9 @@ bool requantize(Graph& graph, Node* node) {
   }
   std::vector<Value*> inputs{x, one};
   if (zero) inputs.push_back(zero);
-  return replace_with(graph, node, "QuantizeLinear", std::move(inputs), std::move(attrs));
+  replace_with(graph, node, "QuantizeLinear", std::move(inputs), std::move(attrs));
+  erase_unused(graph, before);
+  return true;
 }
 
 }  // namespace

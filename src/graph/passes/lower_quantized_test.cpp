@@ -163,6 +163,11 @@ TEST_F(LowerQuantized, StepsWithinAKernelStayFloats) {
   g.add_output("y", quantize(y, 16, 90, kU8));
   compare("Clip 1");
   EXPECT_EQ(histogram(g).find("DequantizeLinear"), std::string::npos) << to_text(g);
+  // Nor does what follows divide by the next scale.
+  for (const Node* node : g.nodes())
+    if (node->op->name == "QuantizeLinear" && node->input(0)->producer) {
+      EXPECT_EQ(node->input(1)->constant->at(0), 1) << to_text(g);
+    }
 }
 
 // No instruction multiplies what has few terms, or few columns.
