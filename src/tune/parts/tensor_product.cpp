@@ -83,7 +83,8 @@ std::optional<size_t> longest_row(const BlockStructure& s, const AccessPattern& 
 
 }  // namespace
 
-std::optional<TensorProduct> tensor_product(const BlockNode& block, const BlockStructure& s, const Target& target) {
+std::optional<TensorProduct> tensor_product(const BlockNode& block, const BlockStructure& s, const Target& target,
+                                            const TensorIntrinsicDef* only) {
   const StoreNode* store = single_store(block);
   if (!store || !block.init || s.loads.size() != 2) return {};
   const auto [x, y] = factors_of(*store);
@@ -96,6 +97,7 @@ std::optional<TensorProduct> tensor_product(const BlockNode& block, const BlockS
   std::optional<TensorProduct> best;
   double best_work = 0;  // of one instruction
   for (const TensorIntrinsicDef* intrinsic : tensor_intrinsics()) {
+    if (only && intrinsic != only) continue;
     const auto form = product_form(*intrinsic);
     if (!form || !intrinsic->available(target) || form->c != store->buffer->dtype) continue;
     const double work = static_cast<double>(form->rows * form->lanes * form->steps) / intrinsic->instructions;

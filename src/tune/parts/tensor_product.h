@@ -27,8 +27,8 @@ struct TensorProduct {
 };
 
 /// The intrinsic that takes the fewest instructions among those that fit; nothing where none does, or where half of its
-/// work would be padding.
+/// work would be padding. `only`: this intrinsic, unless null.
 std::optional<TensorProduct> tensor_product(const BlockNode& block, const BlockStructure& structure,
-                                            const Target& target);
+                                            const Target& target, const TensorIntrinsicDef* only = nullptr);
 
 }  // namespace fettle

@@ -10,7 +10,7 @@ namespace fettle {
 Result<> TensorTiling::look() {
   FETTLE_TRY(const BlockNode* node, block_node(s, block));
   const auto found = block_structure(s.func(), *node, Extents::kOpen);
-  const auto fits = found ? tensor_product(*node, *found, target) : std::nullopt;
+  const auto fits = found ? tensor_product(*node, *found, target, product.intrinsic) : std::nullopt;
   if (!fits) return fail(ErrorCode::E230, "no tensor intrinsic fits " + name);
   structure = *found;
   product = *fits;

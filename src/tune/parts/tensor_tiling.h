@@ -33,7 +33,7 @@ struct TensorTiling {
   const AccessPattern& b() const { return structure.loads[product.b]; }
   int64_t extent(size_t iter) const { return structure.extents[iter]; }
 
-  /// What the block is now. E230 no tensor intrinsic fits
+  /// What the block is now; the intrinsic stays what it was at first. E230 no tensor intrinsic fits
   Result<> look();
   /// The block needs nothing more.
   Result<> finish(BlockRef of);

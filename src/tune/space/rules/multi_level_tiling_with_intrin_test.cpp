@@ -328,11 +328,16 @@ TEST(MultiLevelTilingWithIntrin, TilesOfEveryShape) {
           "amx_u8s8", false);
 }
 
-// Windows are dot products' work: they read them in place.
-TEST(MultiLevelTilingWithIntrin, ConvolutionsBesideATileUnit) {
+// Windows are copied into a matrix, but for few columns: dot products read those in place.
+TEST(MultiLevelTilingWithIntrin, ConvolutionsByTheTileUnit) {
   const auto amx = with_features("x86-64-amx", "");
-  expect_tensorized(conv({.h = 5, .w = 18, .ic = 64, .oc = 40}), amx, "vpdpbusd_512", false);
-  expect_tensorized(conv({.n = 2, .h = 6, .w = 20, .ic = 64, .oc = 32, .kernel = 1, .padding = 0}), amx, "", false);
+  expect_tensorized(conv({.h = 5, .w = 18, .ic = 64, .oc = 40}), amx, "amx_u8s8", false);
+  expect_tensorized(conv({.n = 2, .h = 6, .w = 20, .ic = 64, .oc = 32, .kernel = 1, .padding = 0}), amx, "amx_u8s8",
+                    false);
+  expect_tensorized(conv({.n = 2, .h = 9, .w = 7, .ic = 40, .oc = 33, .stride = 2}), amx, "amx_u8s8", false);
+  expect_tensorized(conv({.h = 7, .w = 7, .ic = 33, .oc = 32, .kernel = 2, .padding = 0}), amx, "amx_u8s8");
+  expect_tensorized(conv({.h = 6, .w = 8, .ic = 36, .oc = 48, .kernel = 2, .types = kBrain}), amx, "amx_bf16", false);
+  expect_tensorized(conv({.h = 5, .w = 18, .ic = 64, .oc = 24}), amx, "vpdpbusd_", false);
 }
 
 TEST(MultiLevelTilingWithIntrin, LargeOnesByTheTileUnit) {
