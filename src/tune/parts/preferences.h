@@ -104,8 +104,8 @@ inline constexpr double kTileProductLatency = 52, kTileProductCycles = 16, kTile
 inline constexpr double kOfFirstLevelForTiles = 0.85;
 /// Of the second-level cache, what rows may take that go through all panels together.
 inline constexpr double kOfSecondLevelForTiles = 0.6;
-/// Cycles for a byte of rows that are copied: read, and written with padding. Columns from which on packed rows are read
-/// often enough.
+/// Cycles for a byte of rows that are copied: read, and written with padding. Columns from which on packed rows are
+/// read often enough.
 inline constexpr double kTileCopyCycles = 0.12;
 inline constexpr int64_t kOftenRead = 3072;
 
