@@ -116,7 +116,7 @@ class PlanRunner {
         at = reinterpret_cast<const std::byte*>(&counters_[static_cast<size_t>(storage.index)]);
         break;
       case Storage::Kind::kWindow:
-        at = address_of({storage.base, 0});
+        at = address_of({storage.base, storage.offset_bytes});
         if (storage.loop >= 0) at += number(storage.step_bytes) * counters_[static_cast<size_t>(storage.loop)];
         break;
     }
