@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "graph/passes/data_axes.h"
+#include "graph/stride.h"
 #include "graph/view.h"
 
 namespace fettle {
@@ -222,7 +223,7 @@ std::optional<std::vector<View>> slice_outputs(const Node& node, const View& inp
   View view = input;
   for (size_t d = 0; d < dims->size(); ++d) {
     // Backwards only through what lies backwards itself: kernels read upwards.
-    if ((*dims)[d].step < 1 && input.strides[d].max() > 0) return {};
+    if ((*dims)[d].step < 1 && !runs_backwards(input.strides[d])) return {};
     view.offset_elems = view.offset_elems + (*dims)[d].start * input.strides[d];
     view.strides[d] = input.strides[d] * (*dims)[d].step;
   }
@@ -239,6 +240,7 @@ std::optional<View> slice_input(const Node& node, const View& output) {
     const Dim first = step < 0 ? extent - 1 : Dim(0);
     if ((step != 1 && step != -1) || !(extent == shape_of(node, 0)[d]) || !(start == first)) return {};
     if (step > 0) continue;
+    if (output.strides[d].min() < 0) return {};  // it may not be known which way it runs
     view.offset_elems = view.offset_elems + first * output.strides[d];
     view.strides[d] = Dim(0) - output.strides[d];
   }

@@ -8,6 +8,7 @@
 #include "graph/loop_kernel.h"
 #include "graph/op.h"
 #include "graph/plan/growing.h"
+#include "graph/stride.h"
 
 namespace fettle {
 namespace {
@@ -47,7 +48,7 @@ class Placer {
   }
   /// Whether what makes the value can write it there: a kernel upwards, a loop dense rows in any order.
   bool may_write(const Value& value, const View& place) const {
-    if (made_.contains(&value)) return std::ranges::all_of(place.strides, [](const Dim& d) { return d.min() >= 0; });
+    if (made_.contains(&value)) return std::ranges::none_of(place.strides, runs_backwards);
     const Shape row(value.shape().begin() + 1, value.shape().end());
     return is_row_major(row, {place.strides.begin() + 1, place.strides.end()});
   }
@@ -66,7 +67,7 @@ class Placer {
       const auto before = view_input(node, place);
       if (!before) return nullptr;
       // Nobody else reads what lies backwards.
-      only_use = only_use || std::ranges::any_of(before->strides, [](const Dim& d) { return d.min() < 0; });
+      only_use = only_use || std::ranges::any_of(before->strides, runs_backwards);
       place = *before;
       value = node.input(0);
     }
