@@ -180,7 +180,7 @@ int main(int argc, char** argv) {
     else if (value("--seconds"))
       seconds = std::atof(argv[++i]);
     else if (value("--threads"))
-      threads = std::atoi(argv[++i]);
+      threads = models.threads = std::atoi(argv[++i]);
     else if (value("--sizes"))
       models.sizes = std::atoi(argv[++i]);
     else if (!std::strcmp(argv[i], "--kernels"))

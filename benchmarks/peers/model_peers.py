@@ -8,10 +8,15 @@ standard input with one line, and ends with its standard input. What the engines
 
 greeting  {"ok": true, "protocol": 1, "peer": "openvino", "version": "2026.4.1"}
 
-{"op": "load", "model": FILE, "threads": N, "shapes": {NAME: [D, ...]}, "inputs": {NAME: FILE.npy}, "seed": S}
+{"op": "load", "model": FILE, "threads": N, "shapes": {NAME: [D, ...]}, "inputs": {NAME: FILE.npy}, "seed": S, "open": false}
     Reads the model, fixes its shapes, and runs it once. Inputs without a file get random values (seeded: normal for floats, 0 or 1
-    for integers). "shapes", "inputs" and "seed" may be left out; the shape of a file counts as that of its input.
+    for integers). "shapes", "inputs" and "seed" may be left out; the shape of a file counts as that of its input. With "open" true,
+    sizes that the model leaves open are not fixed.
   → {"ok": true, "load_s": 0.4, "first_run_s": 0.01, "how": "...", "inputs": [{"name", "shape", "dtype"}], "outputs": [...]}
+
+{"op": "inputs", "shapes": ..., "inputs": ..., "seed": ...}
+    Other inputs in place of those of "load", and runs once. Their sizes may differ where "open" was true.
+  → {"ok": true, "inputs": [...], "outputs": [...]}
 
 {"op": "time", "runs": K, "warm": W, "limit_s": T}
     W runs untimed (default 1), then K runs, each timed alone; none begins after T seconds (default 60). Before it answers, it waits
@@ -180,7 +185,8 @@ class OnnxRuntime:
                 raise Refused("bad_request", f"input {node.name} has the unsupported type {node.type}")
             declared.append((node.name, list(node.shape), kinds[node.type]))
         self.inputs = make_inputs(declared, request)
-        if any(not isinstance(dim, int) for _, shape, _ in declared for dim in shape):
+        self.declared = declared
+        if not request["open"] and any(not isinstance(dim, int) for _, shape, _ in declared for dim in shape):
             # It plans and folds more where it knows the sizes beforehand: up to twice as fast.
             self.session = None
             options.add_session_config_entry("session.model_external_initializers_file_folder_path",
@@ -188,13 +194,17 @@ class OnnxRuntime:
             fixed = self.with_fixed_shapes(file)
             forget_peak_memory()
             self.session = session(fixed)
+        self.names = [node.name for node in self.session.get_outputs()]
+        self.give(self.inputs)
+        return "bound inputs and outputs"
+
+    def give(self, inputs):
+        self.inputs = inputs
         self.binding = self.session.io_binding()
         for name, value in self.inputs.items():
             self.binding.bind_ortvalue_input(name, self.module.OrtValue.ortvalue_from_numpy(value))
-        self.names = [node.name for node in self.session.get_outputs()]
         for name in self.names:
             self.binding.bind_output(name, "cpu")
-        return "bound inputs and outputs"
 
     def with_fixed_shapes(self, file):
         """The model with the sizes of its inputs written in, serialised. Data in files beside it stay there."""
@@ -231,15 +241,21 @@ class OpenVino:
             shape = [dim.get_length() if dim.is_static else -1 for dim in port.get_partial_shape()]
             declared.append((port.get_any_name(), shape, port.get_element_type().to_dtype()))
         self.inputs = make_inputs(declared, request)
-        model.reshape({name: list(value.shape) for name, value in self.inputs.items()})
+        self.declared = declared
+        if not request["open"]:
+            model.reshape({name: list(value.shape) for name, value in self.inputs.items()})
         settings = {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": request["threads"],
                     "INFERENCE_PRECISION_HINT": "f32"}
         compiled = core.compile_model(model, "CPU", settings)
         self.request = compiled.create_infer_request()
-        for name, value in self.inputs.items():
-            self.request.set_tensor(name, self.module.Tensor(value, shared_memory=True))
         self.compiled = compiled
         self.names = [port.get_any_name() for port in model.outputs]
+        return self.give(self.inputs)
+
+    def give(self, inputs):
+        self.inputs = inputs
+        for name, value in self.inputs.items():
+            self.request.set_tensor(name, self.module.Tensor(value, shared_memory=True))
         return self.choose_way()
 
     def run_here(self):
@@ -292,7 +308,7 @@ class Server:
             raise Refused("bad_request", f"no such model file: {request.get('model')}")
         self.before_load = memory_bytes("VmRSS")
         start = time.perf_counter()
-        how = self.engine.load({**request, "threads": threads})
+        how = self.engine.load({**request, "threads": threads, "open": bool(request.get("open"))})
         loaded = time.perf_counter()
         self.engine.run()
         ended = time.perf_counter()
@@ -300,6 +316,13 @@ class Server:
         wait_until_idle()
         return {"load_s": loaded - start, "first_run_s": ended - loaded, "how": how,
                 "inputs": self.described(self.engine.inputs.items()), "outputs": self.described(self.engine.outputs())}
+
+    def give(self, request):
+        self.need_model()
+        self.engine.give(make_inputs(self.engine.declared, request))
+        self.engine.run()
+        wait_until_idle()
+        return {"inputs": self.described(self.engine.inputs.items()), "outputs": self.described(self.engine.outputs())}
 
     def need_model(self):
         if not self.loaded:
@@ -351,10 +374,10 @@ class Server:
     def answer(self, line):
         try:
             request = json.loads(line)
-            operation = {"load": self.load, "time": self.time, "outputs": self.outputs, "memory": self.memory}.get(
+            operation = {"load": self.load, "inputs": self.give, "time": self.time, "outputs": self.outputs, "memory": self.memory}.get(
                 request.get("op") if isinstance(request, dict) else None)
             if operation is None:
-                raise Refused("bad_request", "unknown operation: load, time, outputs and memory exist")
+                raise Refused("bad_request", "unknown operation: load, inputs, time, outputs and memory exist")
             return {"ok": True, **operation(request)}
         except Refused as error:
             return {"ok": False, "kind": error.kind, "error": str(error)}

@@ -8,12 +8,14 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <vector>
 
 #include "base/random.h"
 #include "driver/bench.h"
 #include "driver/open.h"
+#include "harness/paired.h"
 #include "models/table.h"
 
 namespace fettle::bench {
@@ -95,30 +97,58 @@ int64_t arena_bytes(const Model& model, const InputShapes& shapes) {
 }
 
 struct SizeTimes {
-  std::vector<Latency> times;  // in ms: open, fixed, then the engines
-  double arenas = 1;           // the open one's over that for this size
+  PairedResult times;  // open, fixed, then the engines
+  double arenas = 1;   // the open one's over that for this size
+
+  /// Of the open one over another.
+  double over(size_t other) const { return 1 / times.speed_over(0, other).median; }
+  double ms(size_t contender) const { return times.time_ns(contender).median * 1e-6; }
 };
 
-Result<SizeTimes> time_size(const TableModel& entry, const Model& open, const InputShapes& shapes,
-                            const OpenModelOptions& options, const std::string& folder) {
-  FETTLE_TRY(const Model fixed, open_model(entry.open_file, {.threads = options.threads, .shapes = shapes}));
-  TableModel sized = entry;
-  for (TableInput& input : sized.inputs) input.shape = shapes.at(input.name);
-  FETTLE_TRY(const std::vector<NamedTensor> inputs, table_inputs(sized, open, 1));
-  FETTLE_TRY(ModelContext open_context, open.make_context());
-  FETTLE_TRY(ModelContext fixed_context, fixed.make_context());
-  std::vector<TimedWork> works = {timed_model("open", open_context, inputs),
-                                  timed_model("fixed", fixed_context, inputs)};
-  std::vector<ModelPeer> peers;
-  if (options.peers)
+/// A model, and the engines that it is timed beside. They get the file once, too, and keep its sizes open.
+struct Contest {
+  const TableModel& entry;
+  const Model& open;
+  const OpenModelOptions& options;
+  std::string folder;  // of the engines' inputs
+  PeakMeter& peak;
+  std::vector<ModelPeer> peers = {};
+
+  Result<> give(const std::vector<NamedTensor>& inputs) {
+    if (!options.peers) return {};
+    for (ModelPeer& peer : peers) FETTLE_TRY_VOID(give_inputs(peer, inputs, folder));
     for (const char* name : {"onnxruntime", "openvino"}) {
-      FETTLE_TRY(ModelPeer peer, start_peer(name, entry.open_file, options.threads, inputs, folder));
+      if (peers.size() == 2) break;
+      FETTLE_TRY(ModelPeer peer, start_peer(name, entry.open_file, options.threads, inputs, folder, true));
       peers.push_back(std::move(peer));
     }
-  for (ModelPeer& peer : peers) works.push_back(timed_peer(peer));
-  FETTLE_TRY(std::vector<Latency> times, time_interleaved(works, {.seconds = options.seconds}));
+    return {};
+  }
+};
+
+Contender contender_of(std::string name, const TimedWork& work) {
+  return {.name = std::move(name), .run = {}, .timed = [work](int runs) -> Result<double> {
+            FETTLE_TRY(const std::vector<double> times, work.time(runs));
+            return std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
+          }};
+}
+
+Result<SizeTimes> time_size(Contest& contest, const InputShapes& shapes) {
+  const TableModel& entry = contest.entry;
+  FETTLE_TRY(const Model fixed, open_model(entry.open_file, {.threads = contest.options.threads, .shapes = shapes}));
+  TableModel sized = entry;
+  for (TableInput& input : sized.inputs) input.shape = shapes.at(input.name);
+  FETTLE_TRY(const std::vector<NamedTensor> inputs, table_inputs(sized, contest.open, 1));
+  FETTLE_TRY(ModelContext open_context, contest.open.make_context());
+  FETTLE_TRY(ModelContext fixed_context, fixed.make_context());
+  FETTLE_TRY_VOID(contest.give(inputs));
+  std::vector<Contender> contenders = {contender_of("open", timed_model("open", open_context, inputs)),
+                                       contender_of("fixed", timed_model("fixed", fixed_context, inputs))};
+  for (ModelPeer& peer : contest.peers) contenders.push_back(contender_of(peer.name(), timed_peer(peer)));
+  FETTLE_TRY(PairedResult times,
+             time_paired(contenders, contest.peak, {.min_rounds = 9, .time_limit_s = contest.options.seconds}));
   const auto fixed_bytes = static_cast<double>(std::max<int64_t>(arena_bytes(fixed, shapes), 1));
-  return SizeTimes{std::move(times), static_cast<double>(arena_bytes(open, shapes)) / fixed_bytes};
+  return SizeTimes{std::move(times), static_cast<double>(arena_bytes(contest.open, shapes)) / fixed_bytes};
 }
 
 struct ModelRatios {
@@ -147,6 +177,7 @@ Result<> bench_open_models(Report& report, const OpenModelOptions& options) {
   std::string folder = (std::filesystem::temp_directory_path() / "fettle-bench-XXXXXX").string();
   if (!mkdtemp(folder.data())) return fail(ErrorCode::E702, "no folder for the inputs of other engines", folder);
   ModelRatios all;
+  PeakMeter peak(options.threads);
   for (const OpenModel& model : open_models()) {
     if (model.name.find(options.only) == std::string::npos) continue;
     const auto entry = std::ranges::find(table, model.name, &TableModel::name);
@@ -154,17 +185,18 @@ Result<> bench_open_models(Report& report, const OpenModelOptions& options) {
     FETTLE_TRY(const Model open, open_model(entry->open_file, {.threads = options.threads}));
     ModelRatios ratios;
     RandomStream random{1};
+    Contest contest{.entry = *entry, .open = open, .options = options, .folder = folder, .peak = peak};
     for (int i = 0; i < options.sizes; ++i) {
       const InputShapes shapes = model.shapes(random);
-      FETTLE_TRY(const SizeTimes timed, time_size(*entry, open, shapes, options, folder));
-      const std::vector<Latency>& times = timed.times;
-      ratios.fixed.add(times[0].median_ms / times[1].median_ms);
+      FETTLE_TRY(const SizeTimes timed, time_size(contest, shapes));
+      ratios.fixed.add(timed.over(1));
       ratios.arenas.add(timed.arenas);
-      std::string line = fmt::format("{:12} {:20} open {:8.2f} ms, fixed {:8.2f} ms", model.name,
-                                     shape_to_string(shapes.begin()->second), times[0].median_ms, times[1].median_ms);
-      if (times.size() > 2) {
-        ratios.peers.add(times[0].median_ms / std::min(times[2].median_ms, times[3].median_ms));
-        line += fmt::format(", ONNX Runtime {:8.2f} ms, OpenVINO {:8.2f} ms", times[2].median_ms, times[3].median_ms);
+      std::string line = fmt::format("{:12} {:20} open {:8.2f} ms, fixed {:8.2f} ms, {:.3f}", model.name,
+                                     shape_to_string(shapes.begin()->second), timed.ms(0), timed.ms(1), timed.over(1));
+      if (!contest.peers.empty()) {
+        ratios.peers.add(std::max(timed.over(2), timed.over(3)));
+        line += fmt::format(", ONNX Runtime {:8.2f} ms, OpenVINO {:8.2f} ms, {:.3f}", timed.ms(2), timed.ms(3),
+                            std::max(timed.over(2), timed.over(3)));
       }
       fmt::print("{}\n", line);
       std::fflush(stdout);

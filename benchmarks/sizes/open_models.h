@@ -9,10 +9,10 @@
 namespace fettle::bench {
 
 struct OpenModelOptions {
-  int sizes = 6;  // of each model, drawn by number
+  int sizes = 20;  // of each model, drawn by number
   int threads = 2;
   double seconds = 1;  // of timing each size
-  bool peers = true;   // ONNX Runtime and OpenVINO, which are given the size when they load the model
+  bool peers = true;   // ONNX Runtime and OpenVINO, which load the model once, too, and keep its sizes open
   std::string only;    // models whose name contains this
 };
 

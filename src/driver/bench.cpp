@@ -121,18 +121,36 @@ Result<std::vector<KernelTime>> profile_model(ModelContext& context, const std::
   return profiler.times();
 }
 
-Result<bench::ModelPeer> start_peer(const std::string& peer, const std::string& file, int threads,
-                                    const std::vector<NamedTensor>& inputs, const std::string& folder) {
-  FETTLE_TRY(bench::ModelPeer started, bench::ModelPeer::start(peer));
-  bench::PeerModel model{.file = file, .threads = threads, .shapes = {}, .inputs = {}, .seed = 0};
+namespace {
+
+/// The files that the inputs are written to.
+Result<std::map<std::string, std::string>> write_inputs(const std::vector<NamedTensor>& inputs,
+                                                        const std::string& folder) {
+  std::map<std::string, std::string> files;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const std::string path = folder + "/input" + std::to_string(i) + ".npy";
     FETTLE_TRY_VOID(write_npy(path, inputs[i].tensor));
-    model.inputs[inputs[i].name] = path;
-    model.shapes[inputs[i].name] = inputs[i].tensor.shape();
+    files[inputs[i].name] = path;
   }
+  return files;
+}
+
+}  // namespace
+
+Result<bench::ModelPeer> start_peer(const std::string& peer, const std::string& file, int threads,
+                                    const std::vector<NamedTensor>& inputs, const std::string& folder,
+                                    bool keeps_open) {
+  FETTLE_TRY(bench::ModelPeer started, bench::ModelPeer::start(peer));
+  bench::PeerModel model{.file = file, .threads = threads, .shapes = {}, .inputs = {}, .keeps_open = keeps_open};
+  FETTLE_TRY(model.inputs, write_inputs(inputs, folder));
+  for (const NamedTensor& input : inputs) model.shapes[input.name] = input.tensor.shape();
   FETTLE_TRY_VOID(started.load(model));
   return started;
+}
+
+Result<> give_inputs(bench::ModelPeer& peer, const std::vector<NamedTensor>& inputs, const std::string& folder) {
+  FETTLE_TRY(const auto files, write_inputs(inputs, folder));
+  return peer.give(files);
 }
 
 double difference_of_scale(const Tensor& a, const Tensor& b) {

@@ -51,9 +51,12 @@ Result<std::vector<KernelTime>> profile_model(ModelContext& context, const std::
                                               std::string* table);
 
 /// Starts a peer on the model file, with inputs that are written to `folder`; the peer's outputs can then be compared.
-/// Errors: E708, E702.
+/// keeps_open: PeerModel's. Errors: E708, E702.
 Result<bench::ModelPeer> start_peer(const std::string& peer, const std::string& file, int threads,
-                                    const std::vector<NamedTensor>& inputs, const std::string& folder);
+                                    const std::vector<NamedTensor>& inputs, const std::string& folder,
+                                    bool keeps_open = false);
+/// Writes these to `folder`, and gives them to the peer. Errors: E708, E702.
+Result<> give_inputs(bench::ModelPeer& peer, const std::vector<NamedTensor>& inputs, const std::string& folder);
 
 /// max|a - b| / max|b| over all elements; infinity where shapes or types differ or a value is not finite. Both f32 or
 /// f64.

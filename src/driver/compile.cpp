@@ -64,7 +64,7 @@ HostAddress address_of(const Plan& plan, Operand operand) {
     case Storage::Kind::kCounter:
       return {HostAddress::Kind::kCounter, storage.index, operand.offset_bytes};
     case Storage::Kind::kWindow: {
-      HostAddress address = address_of(plan, {storage.base, operand.offset_bytes});
+      HostAddress address = address_of(plan, {storage.base, storage.offset_bytes + operand.offset_bytes});
       if (storage.loop >= 0) address.steps.emplace_back(storage.loop, storage.step_bytes);
       return address;
     }

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "driver/open.h"
 #include "frontend/onnx/model_builder.h"
+#include "graph/plan/testing.h"
 
 namespace fettle {
 namespace {
@@ -99,13 +100,31 @@ void generate(const Model& model, int64_t batch, uint64_t seed, std::vector<std:
   }
 }
 
-TEST(Decoder, TwoContextsAtOnceMakeWhatEachMakesAlone) {
+OpenOptions decoder_options(int64_t most_rows) {
   OpenOptions options{.threads = 2};
-  options.sizes["P"].max = 128;
+  options.sizes["P"].max = most_rows;
   options.sizes["B"] = {.min = 1, .max = 2};
   for (int64_t layer = 0; layer < kLayers; ++layer)
     for (const std::string name : {"k", "v"})
       options.states["present_" + name + std::to_string(layer)] = "past_" + name + std::to_string(layer);
+  return options;
+}
+
+// Caches of all layers, by what the plan's calls write there.
+TEST(Decoder, AStepWritesItsNewRowsOnly) {
+  const auto planned = plan_source(DecoderMaker().make(), decoder_options(1024));
+  ASSERT_TRUE(planned) << planned.error().to_string();
+  for (const int64_t batch : {1, 2})
+    for (const int64_t past : {0, 1, 700})
+      for (const int64_t rows : {1, 9, 300}) {
+        const int64_t elems = kLayers * 2 * batch * kGroups * rows * kWidth;
+        EXPECT_EQ(state_bytes_written(planned->plan, {{"B", batch}, {"P", past}, {"S", rows}}), elems * 4)
+            << batch << " " << past << " " << rows;
+      }
+}
+
+TEST(Decoder, TwoContextsAtOnceMakeWhatEachMakesAlone) {
+  const OpenOptions options = decoder_options(128);
   const auto model = open_model(DecoderMaker().make(), options);
   ASSERT_TRUE(model) << model.error().to_string();
   std::vector<std::vector<float>> alone[2], at_once[2];

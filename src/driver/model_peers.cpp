@@ -182,8 +182,9 @@ const std::string& ModelPeer::name() const { return state_->name; }
 const std::string& ModelPeer::version() const { return state_->version; }
 
 Result<PeerLoaded> ModelPeer::load(const PeerModel& model, double timeout_s) {
-  const json request = {{"op", "load"},           {"model", model.file},    {"threads", model.threads},
-                        {"shapes", model.shapes}, {"inputs", model.inputs}, {"seed", model.seed}};
+  const json request = {
+      {"op", "load"},           {"model", model.file}, {"threads", model.threads}, {"shapes", model.shapes},
+      {"inputs", model.inputs}, {"seed", model.seed},  {"open", model.keeps_open}};
   FETTLE_TRY(const json answer, state_->ask(request, timeout_s));
   return state_->read(answer, [](const json& a) {
     return PeerLoaded{.load_s = a.at("load_s"),
@@ -191,6 +192,11 @@ Result<PeerLoaded> ModelPeer::load(const PeerModel& model, double timeout_s) {
                       .inputs = tensors_of(a.at("inputs")),
                       .outputs = tensors_of(a.at("outputs"))};
   });
+}
+
+Result<> ModelPeer::give(const std::map<std::string, std::string>& inputs, double timeout_s) {
+  FETTLE_TRY_VOID(state_->ask({{"op", "inputs"}, {"inputs", inputs}}, timeout_s));
+  return {};
 }
 
 Result<PeerTimes> ModelPeer::time(int runs, int warm, double limit_s) {

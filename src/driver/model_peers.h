@@ -28,6 +28,7 @@ struct PeerModel {
   std::map<std::string, std::vector<std::int64_t>> shapes;  // by input; needed where the model leaves them open
   std::map<std::string, std::string> inputs;                // .npy files by input
   std::uint64_t seed = 0;
+  bool keeps_open = false;  // sizes that the model leaves open are not fixed: inputs of others may follow
 };
 
 struct PeerTensor {
@@ -76,6 +77,9 @@ class ModelPeer {
 
   /// Loads the model and runs it once. Once a peer.
   Result<PeerLoaded> load(const PeerModel& model, double timeout_s = 300);
+
+  /// Other inputs in place of those that it has, .npy files by input. Sizes may differ where they were kept open.
+  Result<> give(const std::map<std::string, std::string>& inputs, double timeout_s = 300);
 
   /// Runs `warm` times untimed, then `runs` times, none beginning after limit_s.
   Result<PeerTimes> time(int runs, int warm = 1, double limit_s = 60);

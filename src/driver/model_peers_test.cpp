@@ -42,6 +42,7 @@ g = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g",
     [helper.make_tensor_value_info("x", T.FLOAT, ["n", 3])], [helper.make_tensor_value_info("y", T.FLOAT, ["n", 4])], [w])
 onnx.save(helper.make_model(g, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), sys.argv[1])
 np.save(sys.argv[2], np.ones((2, 3), np.float32))
+np.save(sys.argv[2][:-4] + "_of_5.npy", np.ones((5, 3), np.float32))
 )";
     const std::string command = paths->python + " " + (folder_ / "make.py").string() + " " + path.string() + " " +
                                 (folder_ / "x.npy").string() + " 2>/dev/null";
@@ -180,6 +181,28 @@ TEST_P(EveryPeer, LoadsTimesAndWritesOutputs) {
   const auto memory = peer->memory();
   ASSERT_TRUE(memory);
   EXPECT_GT(memory->peak_rss_bytes, 0);
+}
+
+TEST_P(EveryPeer, TakesOtherSizesWhereTheyWereKeptOpen) {
+  const std::string file = model();
+  if (file.empty()) GTEST_SKIP() << "no Python environment: make setup";
+  const std::map<std::string, std::string> of_2 = {{"x", (folder_ / "x.npy").string()}},
+                                           of_5 = {{"x", (folder_ / "x_of_5.npy").string()}};
+  for (const bool keeps_open : {true, false}) {
+    auto peer = ModelPeer::start(GetParam());
+    if (!peer) GTEST_SKIP() << peer.error().to_string();
+    EXPECT_FALSE(peer->give(of_2));  // nothing is loaded
+    const auto loaded = peer->load({.file = file, .inputs = of_2, .keeps_open = keeps_open});
+    ASSERT_TRUE(loaded) << loaded.error().to_string();
+    EXPECT_EQ(loaded->outputs[0].shape, (std::vector<std::int64_t>{2, 4}));
+    EXPECT_EQ(peer->give(of_5).has_value(), keeps_open);
+    if (!keeps_open) continue;
+    const auto outputs = peer->outputs(folder_.string());
+    ASSERT_TRUE(outputs) << outputs.error().to_string();
+    EXPECT_EQ((*outputs)[0].shape, (std::vector<std::int64_t>{5, 4}));
+    EXPECT_TRUE(peer->time(2));
+    EXPECT_TRUE(peer->give(of_2));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryPeer, testing::Values("onnxruntime", "openvino"),

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "graph/passes/data_axes.h"
+#include "graph/stride.h"
 #include "graph/view.h"
 
 namespace fettle {
@@ -221,13 +222,31 @@ std::optional<std::vector<View>> slice_outputs(const Node& node, const View& inp
   if (!dims) return {};
   View view = input;
   for (size_t d = 0; d < dims->size(); ++d) {
-    if ((*dims)[d].step < 1) return {};
+    // Backwards only through what lies backwards itself: kernels read upwards.
+    if ((*dims)[d].step < 1 && !runs_backwards(input.strides[d])) return {};
     view.offset_elems = view.offset_elems + (*dims)[d].start * input.strides[d];
     view.strides[d] = input.strides[d] * (*dims)[d].step;
   }
   return {{view}};
 }
-constexpr ViewRule slice_view{slice_outputs};
+// Of one that keeps everything, forwards or backwards.
+std::optional<View> slice_input(const Node& node, const View& output) {
+  if (node.inputs.size() != 1) return {};
+  const auto dims = sliced(node);
+  if (!dims) return {};
+  View view = output;
+  for (size_t d = 0; d < dims->size(); ++d) {
+    const auto& [extent, start, step] = (*dims)[d];
+    const Dim first = step < 0 ? extent - 1 : Dim(0);
+    if ((step != 1 && step != -1) || !(extent == shape_of(node, 0)[d]) || !(start == first)) return {};
+    if (step > 0) continue;
+    if (output.strides[d].min() < 0) return {};  // it may not be known which way it runs
+    view.offset_elems = view.offset_elems + first * output.strides[d];
+    view.strides[d] = Dim(0) - output.strides[d];
+  }
+  return view;
+}
+constexpr ViewRule slice_view{slice_outputs, slice_input};
 std::optional<std::vector<Dim>> slice_content(const Node& node) {
   const auto all = content_of(*node.inputs[0]);
   const auto dims = sliced(node);

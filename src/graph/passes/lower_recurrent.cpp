@@ -365,6 +365,28 @@ class RecurrentLowering {
     return nodes.value("com.microsoft.DynamicQuantizeMatMul", what, {x, weights.values, weights.scale, weights.zero});
   }
 
+  /// Whether each step multiplies its own input. One product of all steps reads W once for all of them, but what it
+  /// makes goes through memory. Where a step has the rows of a register tile, W is read often enough by itself. What is
+  /// quantised has one scale for all steps.
+  bool multiplies_in_steps() const {
+    constexpr int64_t kTileRows = 8, kCachedBytes = int64_t{1} << 20;
+    const Dim batch = input(kX)->shape()[batch_first_ ? 0 : 1];
+    if (is_quantized_ || batch.min() < kTileRows) return false;
+    const int64_t step_bytes = batch.min() * cell_.n_gates * hidden_ * input(kX)->dtype().element_bytes();
+    return steps_.typical() > kCachedBytes / step_bytes;
+  }
+  /// [batch, gates * hidden]: of the input of step `at` by W, with the bias; in the loop's body.
+  Value* input_product(LoopBuilder& loop, Value* at, const Weights& w, Value* bias) {
+    const auto product = [&](NodeBuilder& nodes, Value* x, const Weights& by, Value* added) {
+      Value* made = multiply(nodes, "inputs", x, by);
+      return added ? nodes.value("Add", "inputs_bias", {made, added}) : made;
+    };
+    if (!multiplies_in_steps())
+      return loop.body().pick("input", loop.capture("inputs", product(nodes_, x_, w, bias)), at);
+    Value* x = loop.body().pick("input", loop.capture("X", x_), at);
+    return product(loop.body(), x, {loop.capture("W", w.values)}, bias ? loop.capture("bias", bias) : nullptr);
+  }
+
   /// One direction's loop and what a step of it has at hand; all values are the body's.
   struct Step {
     LoopBuilder& loop;
@@ -379,8 +401,6 @@ class RecurrentLowering {
 
   Results direction(size_t d) {
     const Bias added = bias(d);
-    Value* product = multiply(nodes_, "inputs", x_, weights(kW, "W", d));
-    if (added.joint) product = nodes_.value("Add", "inputs_bias", {product, added.joint});
     LoopBuilder loop(nodes_, limit_);
     static constexpr std::string_view kStates[] = {"h", "c"};
     Step step{.loop = loop,
@@ -394,7 +414,7 @@ class RecurrentLowering {
     for (size_t i = 0; i < cell_.n_states; ++i)
       step.states.push_back(loop.carry(std::string(kStates[i]), initial(i == 0 ? kInitialH : kInitialC, d)));
     Value* at = reverse_[d] ? loop.backwards() : loop.iteration();
-    step.product = step.nodes.pick("input", loop.capture("inputs", product), at);
+    step.product = input_product(loop, at, weights(kW, "W", d), added.joint);
 
     std::vector<Value*> states = cell_.op == "LSTM" ? lstm(step) : cell_.op == "GRU" ? gru(step) : rnn(step);
     Value* row = states[0];

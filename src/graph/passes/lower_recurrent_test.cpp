@@ -73,6 +73,24 @@ TEST(LowerRecurrent, AStepIsOneProductOfConstantWeights) {
   }
 }
 
+// What all steps make of the inputs would go through memory; a step of many rows reads W often enough by itself.
+TEST(LowerRecurrent, StepsOfManyRowsMultiplyTheirOwnInputs) {
+  struct Case {
+    int64_t steps, batch;
+    bool in_steps;
+  };
+  for (const auto& [steps, batch, in_steps] : {Case{4096, 4, false}, {64, 16, false}, {8192, 16, true}}) {
+    Graph graph = layer_graph("LSTM", [&](Graph& g, Node* layer) {
+      g.set_input(layer, 0, g.add_input("many", f32({steps, batch, kInputs})));
+    });
+    ASSERT_TRUE(optimize(graph));
+    EXPECT_EQ(find_all(graph, "MatMul").size(), in_steps ? 0U : 1U) << to_text(graph);
+    const auto loops = find_all(graph, "Loop");
+    ASSERT_EQ(loops.size(), 1U);
+    EXPECT_EQ(find_all(*loops[0]->bodies[0], "MatMul").size(), in_steps ? 2U : 1U) << to_text(graph);
+  }
+}
+
 TEST(LowerRecurrent, WhatNobodyReadsIsNotStacked) {
   for (const bool reads_rows : {true, false}) {
     Graph graph = layer_graph("GRU", {}, reads_rows);

@@ -22,6 +22,7 @@ struct Placement {
 ///   concat(conv(x), conv(y))          each convolution writes its channels of the result; others are copied there
 ///   reshape(transpose(softmax @ v))   the product writes its rows where the reshape has them, which is then a view
 ///   output = transpose(conv(x))       the convolution writes the model's output
+///   concat(loop₁, reverse(loop₂))     each iteration writes its row, from the last to the first where it is reversed
 ///
 /// The second and third are done only where the product has no other use and its innermost dimension stays innermost:
 /// a copy costs less than scattered stores.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/evaluate.h"
+#include "graph/passes/pipeline.h"
 #include "graph/plan/plan.h"
 #include "graph/plan/testing.h"
 #include "graph/testing.h"
@@ -149,6 +150,62 @@ TEST(Placement, OutputsThroughViews) {
 }
 
 // An input that a node leaves out keeps its place among the arguments: a bound alone is the upper one.
+/// A layer in both directions, of [5, 2, 3] inputs and 4 hidden values; returns its rows and its last states.
+std::vector<Value*> layer_of_rows(GraphMaker& m, const std::string& direction) {
+  const int64_t directions = direction == "bidirectional" ? 2 : 1;
+  Attrs attrs;
+  attrs.set("direction", direction);
+  Value* x = m.input("x", {5, 2, 3});
+  Value* w = m.weights("W", {directions, 4, 3}, 2, 1);
+  Value* r = m.weights("R", {directions, 4, 4}, 2, 2);
+  Node* layer = m.graph.add_node(find_op("RNN"), "layer", {x, w, r}, std::move(attrs), {}, 2);
+  return {layer->output(0), layer->output(1)};
+}
+
+std::vector<std::string> calls_outside_of_loops(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const PlanStep& step : plan.steps)
+    if (step.kind == PlanStep::Kind::kCall) names.push_back(plan.calls[static_cast<size_t>(step.call)].name);
+  return names;
+}
+
+// Each iteration writes its row where the model's output has it, in the other direction from the last to the first.
+TEST(Placement, RowsOfLoopsAreWrittenWhereTheyBelong) {
+  for (const std::string direction : {"forward", "reverse", "bidirectional"})
+    for (const bool is_output : {true, false}) {
+      GraphMaker m;
+      const auto rows = layer_of_rows(m, direction);
+      // Its type comes with the layer's.
+      Value* read = is_output ? rows[0] : m.graph.add_node(find_op("Relu"), "read", {rows[0]})->output();
+      m.graph.add_output("y", read);
+      ASSERT_TRUE(optimize(m.graph));
+      const Plan plan = checked_plan(m);
+      for (const std::string& call : calls_outside_of_loops(plan)) {
+        EXPECT_EQ(call.find("Slice"), std::string::npos) << direction << "\n" << to_text(plan);
+        EXPECT_EQ(call.find("Concat"), std::string::npos) << direction << "\n" << to_text(plan);
+      }
+    }
+}
+
+// Who else reads the rows reads them upwards.
+TEST(Placement, RowsThatAreReadBothWaysAreCopied) {
+  GraphMaker m;
+  const Value* rows = nullptr;
+  Value* y = layer_of_rows(m, "reverse")[0];
+  m.graph.add_output("y", y);
+  ASSERT_TRUE(optimize(m.graph));
+  for (Node* node : m.graph.nodes())
+    if (node->op->name == "Loop") rows = node->outputs.back();
+  ASSERT_NE(rows, nullptr);
+  m.graph.add_output("z", m.node("Relu", {const_cast<Value*>(rows)}));
+  ASSERT_TRUE(optimize(m.graph));
+  const Plan plan = checked_plan(m);
+  EXPECT_EQ(std::ranges::count_if(calls_outside_of_loops(plan),
+                                  [](const std::string& call) { return call.find("Slice") != std::string::npos; }),
+            1)
+      << to_text(plan);
+}
+
 TEST(Plan, InputsThatAreLeftOut) {
   GraphMaker m;
   Value *x = m.input("x", {2, 3}), *most = m.input("most", {});

@@ -661,6 +661,11 @@ class Planner {
       row.base = whole;
       row.loop = step.loop;
       row.step_bytes = row.size_bytes;
+      if (const auto placed = views_.find(&output); placed != views_.end()) {
+        const int64_t bytes = output.dtype().element_bytes();
+        row.offset_bytes = placed->second.offset_elems * bytes;
+        row.step_bytes = placed->second.strides[0] * bytes;
+      }
       step.kept.push_back(whole);
     }
 
@@ -1355,7 +1360,7 @@ std::string operand_text(const Plan& plan, Operand operand) {
     case Storage::Kind::kWindow: {
       const std::string moving =
           storage.loop < 0 ? "" : fmt::format("+{}*i{}", storage.step_bytes.to_string(), storage.loop);
-      return operand_text(plan, {storage.base, operand.offset_bytes}) + moving;
+      return operand_text(plan, {storage.base, storage.offset_bytes + operand.offset_bytes}) + moving;
     }
     case Storage::Kind::kArena:
       break;

@@ -38,9 +38,9 @@ struct Storage {
   const Value* constant = nullptr;  // kConstant: the value, whose content it is
   /// kConstant: the content in the order in which it lies, where this is not the value's own; else null.
   std::shared_ptr<const ConstantTensor> turned = nullptr;
-  Dim offset_bytes = 0;  // kArena: its place, in the arena of `stage`
+  Dim offset_bytes = 0;  // kArena: its place, in the arena of `stage`; kWindow: where in `base` it begins
   int stage = 0;         // kArena, kOutput: that of its size
-  // kWindow: it begins at `step_bytes` times the counter of loop `loop` (-1: at the beginning) of `base`.
+  // kWindow: it moves over `base` by `step_bytes`, which may be negative, an iteration of loop `loop` (-1: not at all).
   int base = -1, loop = -1;
   Dim step_bytes = 0;
   int in_place_of = -1;  // kArena: it is this storage, whose content nobody needs any more when it is written

@@ -277,29 +277,6 @@ TEST(Plan, ElementwiseKernelsRunInPlace) {
   EXPECT_EQ(plan.arena_bytes.value(), 64);
 }
 
-/// Bytes that the plan's calls write to states, where sizes are these.
-int64_t state_bytes_written(const Plan& plan, const std::map<std::string, int64_t>& sizes) {
-  const auto number = [&](const Dim& dim) {
-    return dim.substitute([&](std::string_view size) { return std::optional<Dim>(sizes.at(std::string(size))); })
-        .value();
-  };
-  int64_t bytes = 0;
-  for (const PlannedCall& call : plan.calls) {
-    const Func& func = plan.workloads[static_cast<size_t>(call.workload)].func;
-    IntEnv ints;
-    for (size_t i = 0; i < call.sizes.size(); ++i) ints.set(func->int_params[i].var.get(), number(call.sizes[i]));
-    for (size_t p = 0; p < call.operands.size(); ++p) {
-      const Param& param = func->params[p];
-      const Storage& written = plan.storages[static_cast<size_t>(whole_of(plan, call.operands[p].storage))];
-      if (param.kind == ParamKind::kInput || written.kind != Storage::Kind::kState) continue;
-      int64_t count = param.buffer->dtype.element_bytes();
-      for (const Expr& extent : param.buffer->shape) count *= evaluate_int(extent, ints).value();
-      bytes += count;
-    }
-  }
-  return bytes;
-}
-
 // What a cache holds already is neither copied nor written again.
 TEST(Plan, AStepWritesItsNewRowsOnly) {
   GraphMaker m;

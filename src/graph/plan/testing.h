@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "arith/int_eval.h"
 #include "graph/passes/pipeline.h"
 #include "graph/plan/plan.h"
 #include "graph/strings.h"
@@ -24,6 +25,29 @@ inline Result<Plan> optimised_plan(Graph& graph) {
   FETTLE_TRY(Plan plan, make_plan(graph));
   assign_memory(plan, [](int) { return true; });
   return plan;
+}
+
+/// Bytes that the plan's calls write to states, where sizes are these.
+inline int64_t state_bytes_written(const Plan& plan, const std::map<std::string, int64_t>& sizes) {
+  const auto number = [&](const Dim& dim) {
+    return dim.substitute([&](std::string_view size) { return std::optional<Dim>(sizes.at(std::string(size))); })
+        .value();
+  };
+  int64_t bytes = 0;
+  for (const PlannedCall& call : plan.calls) {
+    const Func& func = plan.workloads[static_cast<size_t>(call.workload)].func;
+    IntEnv ints;
+    for (size_t i = 0; i < call.sizes.size(); ++i) ints.set(func->int_params[i].var.get(), number(call.sizes[i]));
+    for (size_t p = 0; p < call.operands.size(); ++p) {
+      const Param& param = func->params[p];
+      const Storage& written = plan.storages[static_cast<size_t>(whole_of(plan, call.operands[p].storage))];
+      if (param.kind == ParamKind::kInput || written.kind != Storage::Kind::kState) continue;
+      int64_t count = param.buffer->dtype.element_bytes();
+      for (const Expr& extent : param.buffer->shape) count *= evaluate_int(extent, ints).value();
+      bytes += count;
+    }
+  }
+  return bytes;
 }
 
 /// Runs a plan's steps, each call by the interpreter, on one arena.
@@ -116,7 +140,7 @@ class PlanRunner {
         at = reinterpret_cast<const std::byte*>(&counters_[static_cast<size_t>(storage.index)]);
         break;
       case Storage::Kind::kWindow:
-        at = address_of({storage.base, 0});
+        at = address_of({storage.base, storage.offset_bytes});
         if (storage.loop >= 0) at += number(storage.step_bytes) * counters_[static_cast<size_t>(storage.loop)];
         break;
     }
