@@ -21,7 +21,11 @@ class ComparedTask:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """What `fettle.compare` gives. Times are of one run of the model, in s."""
+    """What `fettle.compare` gives: one run of the model took `before_s` and takes `after_s`, in s.
+
+    `tasks` are those that both have, the one that changes most first. Of each: `label`, `before_s` and `after_s` of one call,
+    `saved_s` of one run of the model, and its `share` of what all tasks save. `only_before` and `only_after` count the others.
+    """
 
     before_s: float
     after_s: float

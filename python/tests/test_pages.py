@@ -1,8 +1,8 @@
 """The pages that show Python, and the command: their code runs, in order, and prints what they say.
 
-A page has a folder to itself, with a small model as `model.onnx`, and another as `model.mlir`. Blocks of Python share their names; each block of the shell that stands below a
-`<!-- run -->` is a script of its own, whose status counts and whose output does not. FETTLE_UPDATE_GOLDEN=1 writes what
-was printed into the pages.
+A page has a folder to itself, which has small models for what the shell runs: `model.onnx` and `model.mlir`. Blocks of
+Python share their names; each block of the shell that stands below a `<!-- run -->` is a script of its own, whose status
+counts and whose output does not. FETTLE_UPDATE_GOLDEN=1 writes what was printed into the pages.
 """
 
 import contextlib
@@ -15,9 +15,6 @@ import subprocess
 import sys
 import tempfile
 import unittest
-
-import numpy
-from onnx import TensorProto, helper, numpy_helper, save
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 OPTIONAL = ("onnxruntime", "torch", "jax", "sklearn", "xgboost", "lightgbm")  # what pages import that is not everywhere
@@ -76,6 +73,8 @@ PROGRAM = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 def write_models():
     """Of some tasks, into the folder."""
+    import numpy
+    from onnx import TensorProto, helper, numpy_helper, save
 
     def weights(name, *shape):
         return numpy_helper.from_array(numpy.full(shape, 0.1, "float32"), name)
@@ -106,7 +105,8 @@ class Pages(unittest.TestCase):
             if re.search(rf"^import {module}\b", path.read_text(), re.M) and not importlib.util.find_spec(module):
                 self.skipTest(f"there is no {module} here")
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-            write_models()
+            if "<!-- run -->" in path.read_text():
+                write_models()
             made = run_page(path)
         if os.environ.get("FETTLE_UPDATE_GOLDEN") == "1":
             path.write_text(made)
