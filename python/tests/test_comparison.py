@@ -36,7 +36,7 @@ class Comparison(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "records.db")
             for trials in (2, 4):
-                fettle.tune(product(32), trials=trials, database=path)
+                fettle.tune(product(32), trials=trials, database=path).result(progress=False)
             compared = fettle.compare(path, path, run_before=1)
             self.assertGreater(len(compared.tasks), 0)
             self.assertTrue(any(task.after_s > 0 for task in compared.tasks))
