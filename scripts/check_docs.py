@@ -10,6 +10,8 @@
   MOST_WORDS words, and no more than MOST_LONG_LINES lines more than MOST_COLUMNS columns. Code, tables, headings and the
   pages that are made from headers (docs/schedule) do not count; a name in backticks is a word. With --prose, lists them.
 - Of the C++ sources, no line that is a comment has more than MOST_COLUMNS columns: clang-format leaves comments alone.
+- Of README.md and the pages in docs/, each block of commands stands below `<!-- run -->`, so that python/tests/test_pages.py
+  runs it, or below `<!-- not run: WHY -->`.
 Prints each offending line and exits with 1 if there is one.
 """
 
@@ -30,6 +32,8 @@ RAW = re.compile(r'R"([^\s()]*)\(')
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^()\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"(src|docs|tests|scripts|benchmarks|examples|cmake|include)/[\w./-]*")
+COMMAND = re.compile(r"(build/bin/|scripts/)\S+|fettle|make|pip|cmake|ctest|python3?|cc|c\+\+|git|docker")
+RUN = re.compile(r"<!-- (run|not run: .+) -->")
 PLACEHOLDER = re.compile(r"[*…{}<>]|(?<![a-z.])[A-Z]{2,}(?![a-z.])")
 
 
@@ -105,6 +109,20 @@ def check_architecture(problems):
     problems += [f"docs/architecture.md: nothing about {name}" for name in sorted(names - said)]
 
 
+def unmarked_commands(text):
+    """First lines of fenced blocks without a language, or of the shell, whose first word is a command."""
+    lines, fenced, before, found = text.splitlines(), False, "", []
+    for number, line in enumerate(lines, 1):
+        if line.startswith("```"):
+            fenced = not fenced
+            first = (lines[number].split() or [""])[0] if number < len(lines) else ""
+            if fenced and line in ("```", "```sh") and COMMAND.fullmatch(first) and not RUN.fullmatch(before):
+                found.append(number)
+        if line.strip():
+            before = line.strip()
+    return found
+
+
 def blocks(text):
     """[(first line, prose)]: paragraphs and list items."""
     found, start, lines = [], 0, []
@@ -175,6 +193,9 @@ def main():
     check_prose(problems, "--prose" in sys.argv[1:])
     for page in pages():
         check_page(page, problems)
+        if page.parent == ROOT / "docs" or page == ROOT / "README.md":
+            problems += [f"{page.relative_to(ROOT)}:{number}: commands without <!-- run --> or <!-- not run: WHY -->"
+                         for number in unmarked_commands(page.read_text())]  # fmt: skip
     check_rooms(problems)
     check_architecture(problems)
     print("\n".join(problems), file=sys.stderr)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of how check_docs.py counts sentences and long comments."""
+"""Tests of how check_docs.py counts sentences and long comments, and finds commands."""
 
 import unittest
 
@@ -35,6 +35,13 @@ class Sentences(unittest.TestCase):
         self.assertEqual(check_docs.long_comments(f"// {long}"[:check_docs.MOST_COLUMNS]), [])
         raw = f'auto a = R"(\n// {long}\n)", b = R"x(\n// {long} )"\n)x";\n// {long}\n'
         self.assertEqual([n for n, _ in check_docs.long_comments(raw)], [6])
+
+    def test_commands_are_run_or_say_why_not(self):
+        block = "```\nfettle run model.so\n```\n"
+        self.assertEqual(check_docs.unmarked_commands(f"text\n\n{block}"), [3])
+        self.assertEqual(check_docs.unmarked_commands(f"<!-- run -->\n{block}\n<!-- not run: it takes hours -->\n{block}"), [])
+        self.assertEqual(check_docs.unmarked_commands(f"<!-- not run: -->\n{block}"), [2])
+        self.assertEqual(check_docs.unmarked_commands("```\nfettled\n```\n```python\nfettle\n```\n"), [])
 
 
 if __name__ == "__main__":

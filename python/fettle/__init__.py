@@ -3,11 +3,12 @@
 import os as _os
 import pathlib as _pathlib
 
-from . import _fettle, sketch, te
+from . import _fettle, host_calls, sketch, te
 from ._fettle import (Config, ConfigSpace, Database, Func, MeasureCallback, MeasureResult, Target, TuneReport,
                       add_to_database, builtin_template, choose_layouts, cost_model, default_schedule, explain_trace,
                       feature_names, features, lower, parse, parse_loops, remove_build_artefact, simplify_trace, space,
                       templates_for, update_cost_model)
+from .comparison import Comparison, compare
 from .comprehensions import Comprehension, Comprehensions, comprehension
 from .errors import Error
 from .graph import Graph, Value

@@ -281,6 +281,30 @@ class Graph:
         values = tuple(Value(self, index) for index in made)
         return values[0] if outputs == 1 else values
 
+    def host_call(self, name, inputs, outputs, **parameters):
+        """Adds a call of the function that `fettle.host_calls.register` has under this name when the model runs.
+
+        outputs: (dtype, shape) of each array that it gives; shapes are numbers. A list of values is returned. A complex array is
+        a pair of values, its parts. parameters: what JSON can say, which the function gets by keyword.
+        """
+        from . import host_calls
+        flat, dtypes_in = [], []
+        for given in inputs:
+            parts = given if isinstance(given, tuple) else (given,)
+            flat += parts
+            dtype = parts[0].dtype
+            dtypes_in.append({"float32": "complex64", "float64": "complex128"}[dtype] if len(parts) == 2 else dtype)
+        wholes = [(_dtype_name(dtype), list(shape)) for dtype, shape in outputs]
+        text = "".join(part + "\0" for part in host_calls.described(name, dtypes_in, [dtype for dtype, _ in wholes], parameters))
+        bytes_ = self.constant(numpy.frombuffer(text.encode(), numpy.uint8))
+        parted = [({"complex64": "float32", "complex128": "float64"}.get(dtype, dtype), shape)
+                  for dtype, shape in wholes for _ in range(2 if dtype.startswith("complex") else 1)]  # fmt: skip
+        made = self.node("HostCall", [bytes_, *flat], domain="fettle", outputs=len(parted), name=name,
+                         dtypes=[_fettle._dtype_text(dtype) for dtype, _ in parted],
+                         ranks=[len(shape) for _, shape in parted], dims=[extent for _, shape in parted for extent in shape])
+        values = iter((made,) if len(parted) == 1 else made)
+        return [(next(values), next(values)) if dtype.startswith("complex") else next(values) for dtype, _ in wholes]
+
     def _opset_of(self, domain):
         return self.opset if domain in ("", "ai.onnx") else 1 << 30
 

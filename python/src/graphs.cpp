@@ -16,6 +16,7 @@
 #include "frontend/onnx/schema.h"
 #include "model_source.h"
 #include "model_types.h"
+#include "runtime/host_calls.h"
 
 namespace fettle::python {
 namespace {
@@ -147,6 +148,15 @@ void bind_graphs(nb::module_& m) {
       names.append(std::string(schema->name));
     return names;
   });
+  m.def("_dtype_text", [](const std::string& name) { return graph_dtype(name).to_string(); }, nb::arg("name"));
+  // The address of a function as FettleHostCalls::call is one, which stays.
+  m.def(
+      "_set_host_calls",
+      [](uintptr_t call) {
+        using Call = int32_t (*)(void*, const FettleHostCall*);
+        set_process_host_calls(reinterpret_cast<Call>(call), nullptr);
+      },
+      nb::arg("call"));
   m.def("_operator", &describe, nb::arg("domain"), nb::arg("name"), nb::arg("opset"));
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/version.h"
 #include "binding.h"
+#include "comparison.h"
 
 NB_MODULE(_fettle, m) {
   using namespace fettle::python;
@@ -26,6 +27,7 @@ NB_MODULE(_fettle, m) {
   bind_models(m);
   bind_model_files(m);
   bind_quantize(m);
+  bind_comparison(m);
   bind_graphs(m);
   bind_comprehensions(m);
   bind_model_tuning(m);

@@ -11,7 +11,7 @@ import fettle
 class Docstrings(unittest.TestCase):
     def test_examples_run(self):
         tried = 0
-        for name in "fettle.graph", "fettle.kernel", "fettle.model", "fettle.tune":
+        for name in "fettle.comparison", "fettle.graph", "fettle.host_calls", "fettle.kernel", "fettle.model", "fettle.tune":
             module = sys.modules[name]  # fettle.tune itself is the function
             result = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
             self.assertEqual(result.failed, 0, name)
@@ -22,7 +22,7 @@ class Docstrings(unittest.TestCase):
         for name, value in vars(fettle).items():
             if not name.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value)):
                 self.assertTrue(value.__doc__, name)
-        for method in "input", "constant", "output", "node":
+        for method in "input", "constant", "output", "node", "host_call":
             self.assertTrue(getattr(fettle.Graph, method).__doc__, method)
 
 

@@ -1,8 +1,8 @@
 """The pages that show Python, and the command: their code runs, in order, and prints what they say.
 
-A page has an empty folder to itself. Blocks of Python share their names; each block of the shell that stands below a
-`<!-- run -->` is a script of its own, whose status counts and whose output does not. FETTLE_UPDATE_GOLDEN=1 writes what
-was printed into the pages.
+A page has a folder to itself, which has small models for what the shell runs: `model.onnx` and `model.mlir`. Blocks of
+Python share their names; each block of the shell that stands below a `<!-- run -->` is a script of its own, whose status
+counts and whose output does not. FETTLE_UPDATE_GOLDEN=1 writes what was printed into the pages.
 """
 
 import contextlib
@@ -64,6 +64,38 @@ def run_page(path):
     return "".join(made) + text[at:]
 
 
+PROGRAM = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.add %x, %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
+
+
+def write_models():
+    """Of some tasks, into the folder."""
+    import numpy
+    from onnx import TensorProto, helper, numpy_helper, save
+
+    def weights(name, *shape):
+        return numpy_helper.from_array(numpy.full(shape, 0.1, "float32"), name)
+
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["c1"], "conv1", kernel_shape=[3, 3]),
+        helper.make_node("Relu", ["c1"], ["r1"], "relu1"),
+        helper.make_node("MaxPool", ["r1"], ["m"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["m", "w2"], ["c2"], "conv2", kernel_shape=[3, 3]),
+        helper.make_node("GlobalAveragePool", ["c2"], ["p"], "mean"),
+        helper.make_node("Flatten", ["p"], ["f"], "flat"),
+        helper.make_node("Gemm", ["f", "w3"], ["g"], "dense"),
+        helper.make_node("Softmax", ["g"], ["y"], "softmax"),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 16, 16])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 10])
+    graph = helper.make_graph(nodes, "small", [x], [y], [weights("w1", 8, 3, 3, 3), weights("w2", 8, 8, 3, 3), weights("w3", 8, 10)])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), "model.onnx")
+    pathlib.Path("model.mlir").write_text(PROGRAM)
+
+
 class Pages(unittest.TestCase):
     maxDiff = None
 
@@ -73,6 +105,8 @@ class Pages(unittest.TestCase):
             if re.search(rf"^import {module}\b", path.read_text(), re.M) and not importlib.util.find_spec(module):
                 self.skipTest(f"there is no {module} here")
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            if "<!-- run -->" in path.read_text():
+                write_models()
             made = run_page(path)
         if os.environ.get("FETTLE_UPDATE_GOLDEN") == "1":
             path.write_text(made)

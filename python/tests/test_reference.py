@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "docs/reference"
 MODULES = {
     "fettle": "What `import fettle` has.",
+    "fettle.host_calls": "Functions of Python that compiled models call by name.",
     "fettle.te": "Tensor expressions: what each element of a tensor is.",
     "fettle.sketch": "Derivation of sketches, a rule at a time.",
     "fettle.jax": "What JAX asks of its plug-in. [Fettle under JAX](../jax.md) says how it is used.",

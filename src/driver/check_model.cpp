@@ -49,11 +49,13 @@ Result<ModelCheck> check_other(const FrontendDef& frontend, const std::string& p
   if (frontend.survey)
     if (auto survey = frontend.survey(path, options.limits)) check.survey = std::move(*survey);
   if (frontend.problems) check.reasons = frontend.problems(path, options.limits);
+  for (Diagnostic& reason : check.reasons) reason = with_kind(frontend, std::move(reason));
   if (!check.reasons.empty()) return check;
   Result<Graph> graph = frontend.import(path, names_of(options.shapes), options.limits);
   if (graph && !frontend.survey) check.survey = survey_of(*graph);
   if (check.survey.format.empty()) check.survey.format = frontend.name;
-  Result<PlannedModel> planned = graph ? plan(std::move(*graph), options) : fail(std::move(graph).error());
+  Result<PlannedModel> planned =
+      graph ? plan(std::move(*graph), options) : fail(with_kind(frontend, std::move(graph).error()));
   if (planned) {
     FETTLE_TRY(check.work, work_of(*planned->graph));
     check.planned = std::move(*planned);

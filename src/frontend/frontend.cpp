@@ -1,5 +1,7 @@
 #include "frontend/frontend.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -21,7 +23,15 @@ Result<const FrontendDef*> frontend_of(const std::string& path) {
 
 Result<Graph> import_model(const std::string& path, const InputNames& given, const Limits& limits) {
   FETTLE_TRY(const FrontendDef* frontend, frontend_of(path));
-  return frontend->import(path, given, limits);
+  Result<Graph> graph = frontend->import(path, given, limits);
+  if (!graph) return fail(with_kind(*frontend, std::move(graph).error()));
+  return graph;
+}
+
+Diagnostic with_kind(const FrontendDef& frontend, Diagnostic problem) {
+  if (problem.code != ErrorCode::E602) return problem;
+  problem.message = fmt::format("read as {}{}{}", frontend.kind, problem.message.empty() ? "" : ": ", problem.message);
+  return problem;
 }
 
 ModelSurvey survey_of(const Graph& graph) {

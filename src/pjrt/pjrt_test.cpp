@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 
 #include "pjrt/compile_options.h"
-#include "pjrt/host_calls.h"
 #include "pjrt/testing.h"
+#include "runtime/host_calls.h"
 
 namespace fettle::pjrt {
 namespace {
@@ -247,12 +247,12 @@ TEST_F(Pjrt, ProgramsCallTheHostByName) {
   const Failure nobody = taken(run(program.get(), {a.get(), b.get()}, 1, outputs));
   EXPECT_THAT(nobody.message, HasSubstr("'scale'"));
   bool fails = false;
-  set_host_calls(scale, &fails);
+  set_process_host_calls(scale, &fails);
   FETTLE_PJRT_OK(run(program.get(), {a.get(), b.get()}, 1, outputs));
   EXPECT_THAT(content_of<float>(outputs[0].get()), ElementsAre(2, 20, 15, 21));
   fails = true;
   EXPECT_THAT(taken(run(program.get(), {a.get(), b.get()}, 1, outputs)).message, HasSubstr("not now"));
-  set_host_calls(nullptr, nullptr);
+  set_process_host_calls(nullptr, nullptr);
 }
 
 // for i in 3: note(i), and where i is odd note(i) again; nobody reads what comes of it
@@ -295,7 +295,7 @@ TEST_F(Pjrt, EffectsAreNeitherLeftOutNorReordered) {
   Program program;
   FETTLE_PJRT_OK(compile(kEffects, program));
   std::vector<int32_t> noted;
-  set_host_calls(
+  set_process_host_calls(
       [](void* user, const FettleHostCall* call) -> int32_t {
         if (call->n_inputs != 1 || call->n_outputs != 0) return FETTLE_INVALID_ARGUMENT;
         static_cast<std::vector<int32_t>*>(user)->push_back(*static_cast<const int32_t*>(call->inputs[0].data));
@@ -307,7 +307,7 @@ TEST_F(Pjrt, EffectsAreNeitherLeftOutNorReordered) {
   FETTLE_PJRT_OK(run(program.get(), {limit.get()}, 0, outputs));
   FETTLE_PJRT_OK(run(program.get(), {limit.get()}, 0, outputs));
   EXPECT_THAT(noted, ElementsAre(0, 1, 1, 2, 3, 3, 0, 1, 1, 2, 3, 3));
-  set_host_calls(nullptr, nullptr);
+  set_process_host_calls(nullptr, nullptr);
 }
 
 }  // namespace

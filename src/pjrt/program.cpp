@@ -10,7 +10,6 @@
 #include "frontend/stablehlo/import.h"
 #include "frontend/stablehlo/read.h"
 #include "pjrt/compile_options.h"
-#include "pjrt/host_calls.h"
 
 namespace fettle::pjrt {
 namespace {
@@ -118,10 +117,9 @@ Result<> check_interface(const ProgramInterface& interface, const Model& model) 
                                            list(model.inputs()), list(model.outputs())));
 }
 
-ProgramRun::ProgramRun(const PJRT_Client& client) : team(shared_team(client.threads)), calls(host_calls()) {
+ProgramRun::ProgramRun(const PJRT_Client& client) : team(shared_team(client.threads)) {
   options.struct_bytes = sizeof options;
   options.host_team = &team;
-  options.host_calls = &calls;
 }
 
 Result<ProgramRef> compile_program(const PJRT_Client& client, std::string_view code, std::string_view options) {

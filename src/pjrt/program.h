@@ -66,11 +66,10 @@ Result<std::string> serialize_program(Program& program);
 /// Errors: E710 of another build or kind of processor, or damaged
 Result<ProgramRef> load_program(const PJRT_Client& client, std::string_view bytes);
 
-/// How models run: on the threads and with the functions that all programs share.
+/// How models run: on the threads that all programs share.
 struct ProgramRun {
   FettleHostTeam team{};
-  FettleHostCalls calls{};
-  FettleOptions options{};  // refers to both
+  FettleOptions options{};  // refers to it
 
   explicit ProgramRun(const PJRT_Client& client);
   ProgramRun(const ProgramRun&) = delete;

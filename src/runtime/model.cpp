@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "rt/tensor.h"
+#include "runtime/host_calls.h"
 #include "runtime/library.h"
 
 namespace fettle {
@@ -102,8 +103,8 @@ FettleTensor view_of(const char* name, const Tensor& tensor) {
 
 struct Model::Shared {
   std::shared_ptr<const FettleModelInfo> info;
-  FettleOptions options{};       // without what the caller lent for the opening
-  FettleHostCalls host_calls{};  // `call` null: there are none
+  FettleOptions options{};  // without what the caller lent for the opening
+  FettleHostCalls host_calls{};
   std::vector<FettleTensor> inputs, outputs;
   std::vector<bool> input_is_state, output_is_state;
   std::vector<bool> output_is_late;  // a run tells its size
@@ -128,7 +129,7 @@ Result<Model> Model::load(const std::filesystem::path& path, const FettleOptions
 Result<Model> Model::on_team(const FettleHostTeam& team) const {
   FettleOptions options = shared_->options;
   options.host_team = &team;
-  if (shared_->host_calls.call) options.host_calls = &shared_->host_calls;
+  options.host_calls = &shared_->host_calls;
   return make(shared_->info, options);
 }
 
@@ -142,7 +143,8 @@ Result<Model> Model::make(std::shared_ptr<const FettleModelInfo> info, const Fet
   shared.options = sized;
   shared.options.host_team = nullptr;
   shared.options.host_calls = nullptr;
-  if (options.host_calls) shared.host_calls = *options.host_calls;
+  shared.host_calls = options.host_calls ? *options.host_calls : process_host_calls();
+  sized.host_calls = &shared.host_calls;
   shared.handle = shared.info->functions->open(shared.info.get(), FETTLE_ABI_VERSION, &sized);
   if (shared.handle == nullptr) return fail(ErrorCode::E710, shared.info->functions->error(nullptr));
   shared.inputs = copy_of(shared.info->inputs, shared.info->n_inputs);

@@ -19,7 +19,7 @@ class ModelContext;
 /// A compiled model: code, constants, threads. It never changes. Copies share it, and any number of threads may use it.
 class Model {
  public:
-  /// Loads the shared library at `path`. Errors: those of load_library · E710.
+  /// Loads the library at `path`. Without host calls in `options` it has the process's. Errors: load_library's · E710.
   static Result<Model> load(const std::filesystem::path& path, const FettleOptions& options = {});
 
   /// Opens a model whose code is in memory already; `info` keeps that code alive. Errors: E710.

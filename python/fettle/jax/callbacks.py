@@ -7,7 +7,9 @@ import uuid
 
 import numpy as np
 
-from .host_calls import host_call, register, unregister
+from fettle.host_calls import register, unregister
+
+from .host_calls import host_call
 
 __all__ = ["register_lowerings"]
 

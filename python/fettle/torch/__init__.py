@@ -11,6 +11,7 @@ from . import (  # noqa: F401
     operators_data,
     operators_elementwise,
     operators_index,
+    operators_linalg,
     operators_linear,
     operators_pool,
     operators_reduce,

@@ -49,14 +49,16 @@ class Unsupported(Exception):
 
 
 def translates(*names, table=_operators):
-    """The function below stands for these operators: "add.Tensor" of aten, or "prims::erfc.default"."""
+    """The function below stands for these operators: "add.Tensor" of aten, "prims::erfc.default", "higher_order::cond"."""
 
     def register(function):
         for name in names:
             space, _, name = name.rpartition("::")
             packet, _, overload = name.partition(".")
             overloads = getattr(getattr(torch.ops, space or "aten"), packet, None)
-            found = getattr(overloads, overload or "default", None) if overloads is not None else None
+            found = overloads  # one of a higher order
+            if not isinstance(overloads, torch._ops.HigherOrderOperator):
+                found = getattr(overloads, overload or "default", None)
             if found is not None:  # torch of another version may lack it
                 table[found] = (function, inspect.signature(function))
         return function
@@ -100,6 +102,10 @@ class Complex(Tensor):
     @property
     def value(self):
         raise Unsupported("complex numbers")
+
+
+# What orders effects. Torch passes None for it.
+TOKEN = object()
 
 
 def is_complex(value):
@@ -353,6 +359,9 @@ class Walk:
         if not isinstance(fake, torch.Tensor):
             self._values[node] = fake
             return
+        if any(user.target is torch.ops.higher_order.with_effects and user.args[0] is node for user in node.users):
+            self._values[node] = TOKEN
+            return
         if index in self._constants:
             self._values[node] = self._constant(self._constants[index], fake)
             return
@@ -497,8 +506,8 @@ class Walk:
     def _wrapped(self, value, fake):
         if isinstance(value, tuple):
             return Complex(*value, fake)
-        if value is None:
-            return None
+        if value is None or value is TOKEN:
+            return value
         self._tells_sizes(value, fake)
         return Tensor(value, fake)
 
@@ -518,7 +527,7 @@ class Walk:
         self._find_views(values)
         for index, value in enumerate(values):
             if not isinstance(value, Tensor) or index in self.views:
-                self.results.append(value.fake if isinstance(value, Tensor) else value)
+                self.results.append(value.fake if isinstance(value, Tensor) else None if value is TOKEN else value)
                 continue
             order = _memory_order(value.fake)
             parts = [value.real, value.imaginary] if isinstance(value, Complex) else [value.value]

@@ -359,6 +359,29 @@ def unique_consecutive(b, x, return_inverse=False, return_counts=False, dim=None
     return [flat] + [b.zeros([0], torch.int64) for i in (1, 2) if b.uses(i)]
 
 
+@translates("_unique2")
+def unique(b, x, sorted=True, return_inverse=False, return_counts=False):
+    """Ascending, whether that is asked for or not."""
+    del sorted
+    g, count = b.graph, listed_count(x.shape)
+    if not count or x.dtype == torch.bool:
+        raise Unsupported("no elements, or truths")
+    flat = g.Reshape(x.value, b.integers([-1]))
+    values, order = g.node("TopK", [flat, b.integers([count])], outputs=2, axis=0, largest=0)
+    differ = g.Not(g.Equal(sliced(b, values, 0, 1, count), sliced(b, values, 0, 0, count - 1)))
+    begins = g.Concat(g.constant(numpy.array([True])), differ, axis=0)
+    made = [g.Compress(values, begins, axis=0)] + [b.zeros([0], torch.int64)] * 2
+    if return_inverse:
+        group = g.Sub(g.CumSum(g.Cast(begins, to="int64"), b.constant(0, torch.int64)), b.constant(1, torch.int64))
+        inverse = g.ScatterElements(b.zeros([count], torch.int64), order, group, axis=0)
+        made[1] = b.reshape(inverse, x.shape)
+    if return_counts:
+        places = g.Compress(g.constant(numpy.arange(count)), begins, axis=0)
+        ends = g.Concat(sliced(b, places, 0, 1, count), b.integers([count]), axis=0)
+        made[2] = g.Sub(ends, places)
+    return made
+
+
 @translates("_assert_scalar", "_assert_async.msg", "sym_constrain_range_for_size", "sym_constrain_range")
 def claim(b, *args, **kwargs):
     """What torch believes of sizes that it knows of: the kernels that make them see to it."""

@@ -223,7 +223,7 @@ Result<OnnxModel> parse_onnx(std::span<const std::byte> bytes, std::optional<std
   constexpr int64_t kFirstWithOpsets = 3;
   if (!model->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !model->has_graph() ||
       (model->opset_import_size() == 0 && (model->ir_version() < 1 || model->ir_version() >= kFirstWithOpsets)))
-    return fail(ErrorCode::E602, {}, label);
+    return fail(ErrorCode::E602, "the bytes are no ModelProto of ONNX, or end too early", label);
   return OnnxModel{std::move(model), {std::move(folder)}, std::move(label)};
 }
 

@@ -175,7 +175,7 @@ Result<SurveyedModel> SurveyedModel::read(const std::string& path) {
   google::protobuf::LogSilencer quiet;
   if (!model->ParseFromArray(file.bytes.get(), static_cast<int>(file.size_bytes)) || !model->has_graph() ||
       model->opset_import_size() == 0)
-    return fail(ErrorCode::E602, {}, path);
+    return fail(ErrorCode::E602, "the bytes are no ModelProto of ONNX, or end too early", path);
   SurveyedModel surveyed;
   surveyed.parts_ = std::make_shared<Parts>();
   *surveyed.parts_ = {std::move(model), path, std::filesystem::path(path).parent_path().string()};

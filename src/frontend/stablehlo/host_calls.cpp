@@ -49,7 +49,7 @@ Result<Tensors> host_call(OpImport& o) {
               {"dtypes", std::move(dtypes)},
               {"ranks", std::move(ranks)},
               {"dims", std::move(dims)}};
-  Values parts = o.g.many("HostCall", std::move(inputs), std::move(attrs), n);
+  Values parts = o.g.many("fettle.HostCall", std::move(inputs), std::move(attrs), n);
   FETTLE_TRY_VOID(o.g.status());
   if (has_effect) {
     o.importer.scope().effects = parts.back();

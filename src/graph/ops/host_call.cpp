@@ -61,7 +61,7 @@ std::vector<int64_t> host_call_numbers(const Node& node) {
 constexpr HostRule host_call_rule{.function = "fettle_host_call", .numbers = host_call_numbers, .only_runs = true};
 
 constexpr OpDef host_call_defs[] = {
-    define(kOpaque, "HostCall", {1, -1}, host_call_type, nullptr,
+    define(kOpaque, "fettle.HostCall", {1, -1}, host_call_type, nullptr,
            {.n_outputs = -1, .host = &host_call_rule, .is_partial = always}),
 };
 

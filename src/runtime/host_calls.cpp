@@ -1,10 +1,10 @@
-#include "pjrt/host_calls.h"
+#include "runtime/host_calls.h"
 
 #include <cstdio>
 #include <mutex>
 #include <shared_mutex>
 
-namespace fettle::pjrt {
+namespace fettle {
 namespace {
 
 struct Registered {
@@ -25,23 +25,23 @@ int32_t run(void* user, const FettleHostCall* call) {
     calls = registered().calls;
   }
   if (calls.call != nullptr) return calls.call(calls.user, call);
-  std::snprintf(call->error, static_cast<size_t>(call->error_bytes), "nothing in this process does calls (fettle.jax)");
+  std::snprintf(call->error, static_cast<size_t>(call->error_bytes), "nothing in this process does calls");
   return FETTLE_KERNEL_FAILED;
 }
 
 }  // namespace
 
-FettleHostCalls host_calls() {
+FettleHostCalls process_host_calls() {
   FettleHostCalls calls{};
   calls.struct_bytes = sizeof calls;
   calls.call = run;
   return calls;
 }
 
-void set_host_calls(int32_t (*call)(void* user, const FettleHostCall* call), void* user) {
+void set_process_host_calls(int32_t (*call)(void* user, const FettleHostCall* call), void* user) {
   const std::unique_lock lock(registered().mutex);
   registered().calls.call = call;
   registered().calls.user = user;
 }
 
-}  // namespace fettle::pjrt
+}  // namespace fettle
