@@ -84,7 +84,7 @@ TEST(FastFourier, OfComplexNumbers) {
 }
 
 TEST(FastFourier, OfRealNumbersHalfTheSpectrum) {
-  for (const int64_t n : kLengths) {
+  for (const int64_t n : {600, 1041}) {
     const Numbers x = numbers(n, true);
     Numbers expected = summed(x, false);
     expected.resize(static_cast<size_t>(n / 2 + 1));
@@ -93,7 +93,7 @@ TEST(FastFourier, OfRealNumbersHalfTheSpectrum) {
 }
 
 TEST(FastFourier, FromHalfASpectrum) {
-  for (const int64_t n : kLengths) {
+  for (const int64_t n : {600, 1041}) {
     const Numbers x = numbers(n, true);
     Numbers half = summed(x, false);
     half.resize(static_cast<size_t>(n / 2 + 1));

@@ -15,7 +15,7 @@
 namespace fettle::passes {
 namespace {
 
-/// What is kept of all iterations at once: this much stays in a cache. More is kept where the loop's own rows take as much.
+/// What is kept of all iterations at once: this much stays in a cache. More may be kept where the rows take much.
 constexpr int64_t kMostKeptBytes = 1 << 20;
 constexpr int64_t kMostOfRows = 4;
 
