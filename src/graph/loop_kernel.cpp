@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "graph/op.h"
 #include "graph/op_util.h"
+#include "graph/size_vars.h"
 #include "ir/compare.h"
 #include "ir/fold.h"
 
@@ -25,6 +26,18 @@ using ops::Indices;
 constexpr int64_t kMostBetweenBytes = 32 << 10;
 /// A kernel of more nodes keeps too little in registers.
 constexpr size_t kMostNodes = 64;
+
+/// What all iterations carry and make anew stays in the first-level cache. Of more, a kernel for each group of nodes
+/// takes longer than its call.
+constexpr int64_t kMostCarriedBytes = 32 << 10;
+
+bool is_worth_a_kernel(const LoopParts& loop) {
+  if (loop.node.attrs.has(kFoldKey)) return true;
+  Dim bytes = 0;
+  for (int i = 0; i < loop.n_carried; ++i)
+    bytes = bytes + element_count(loop.carried_in(i)->shape()) * loop.carried_in(i)->dtype().element_bytes();
+  return bytes.typical() <= kMostCarriedBytes;
+}
 
 bool same(const Indices& a, const Indices& b) {
   return std::ranges::equal(a, b, [](const Expr& x, const Expr& y) { return structural_equal(x, y); });
@@ -323,6 +336,14 @@ class LoopWriter {
 }  // namespace
 
 bool is_loop_kernel(const Node& node) { return is_loop(node) && node.attrs.has(kStepsKey); }
+
+bool can_be_loop_kernel(const Node& node) {
+  if (!is_worth_a_kernel(LoopParts(node))) return false;
+  const SizeVars vars;
+  std::vector<te::Tensor> inputs;
+  for (const Value* input : node.inputs) inputs.push_back(input ? placeholder_for(*input) : te::Tensor());
+  return loop_compute(node, inputs).has_value();
+}
 
 Result<std::vector<te::Tensor>> loop_compute(const Node& node, std::span<const te::Tensor> inputs) {
   return LoopWriter(node, inputs).run();

@@ -15,6 +15,8 @@ inline constexpr std::string_view kStepsKey = "steps";
 /// Of a Loop that folds elements into what it carries: worth a kernel however much that is, for it stays in registers.
 inline constexpr std::string_view kFoldKey = "fold";
 bool is_loop_kernel(const Node& node);
+/// Whether loop_compute has tensor expressions of it, and one kernel is worth more than one for each group of nodes.
+bool can_be_loop_kernel(const Node& node);
 
 /// The loop's outputs over its inputs, one a node input, undefined where that is null: OpDef::compute of a Loop.
 ///   s = s0; for i < n: s, row[i] = f(s, x[i])   →   s[e], row[i, e] = recur(s0[e], f(s[e], x[i, e]))

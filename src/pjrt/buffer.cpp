@@ -212,6 +212,16 @@ PJRT_Error* take_storage(const PJRT_Buffer& buffer, StorageRef& storage) {
   return refuse(fmt::format("an array of type {} was deleted, or donated to a program", buffer.shape->to_string()));
 }
 
+bool give_up_storage(PJRT_Buffer& buffer, const Storage& storage) {
+  StorageRef last;
+  const Change change(buffer);
+  constexpr int32_t kBoth = 2;
+  if (buffer.storage != &storage || !storage.is_own || storage.references.load(std::memory_order_acquire) != kBoth)
+    return false;
+  last.reset(std::exchange(buffer.storage, nullptr));
+  return true;
+}
+
 void delete_data(PJRT_Buffer& buffer) {
   StorageRef last;
   const Change change(buffer);

@@ -55,6 +55,9 @@ namespace fettle::pjrt {
 PJRT_Buffer* make_buffer(PJRT_Client* client, ShapeRef shape, StorageRef storage);
 /// A reference to the memory that it has: an error where it was deleted, or stands for a failure.
 PJRT_Error* take_storage(const PJRT_Buffer& buffer, StorageRef& storage);
+/// Takes its memory away to be written over, where the caller, with `storage`, and it are all that have it, and it is
+/// the allocator's. False: it is left as it is.
+bool give_up_storage(PJRT_Buffer& buffer, const Storage& storage);
 /// What is left of it has no memory.
 void delete_data(PJRT_Buffer& buffer);
 

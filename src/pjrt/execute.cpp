@@ -50,12 +50,28 @@ PJRT_Error* take_arguments(Held& held, PJRT_Buffer* const* arguments) {
   return nullptr;
 }
 
+bool is_kept(const PJRT_ExecuteOptions& options, int64_t input) {
+  const std::span kept(options.non_donatable_input_indices, options.num_non_donatable_input_indices);
+  return std::ranges::find(kept, input) != kept.end();
+}
+
+/// Memory for a result: that of a donated argument where the program allows it, and nobody else has it.
+StorageRef result_storage(Held& held, size_t output, PJRT_Buffer* const* arguments,
+                          const PJRT_ExecuteOptions& options) {
+  const ProgramInterface& interface = held.program.interface;
+  const int64_t n_bytes = interface.outputs[output]->n_bytes;
+  const int input = interface.written_over[output];
+  if (input >= 0 && interface.inputs[static_cast<size_t>(input)]->n_bytes == n_bytes && !is_kept(options, input)) {
+    Storage& storage = *held.arguments[static_cast<size_t>(input)];
+    if (give_up_storage(*arguments[input], storage)) return StorageRef(share(&storage));
+  }
+  return make_storage(n_bytes);
+}
+
 /// What was donated is gone, but for those whose memory the caller wants to keep.
 void drop_donated(const Program& program, PJRT_Buffer* const* arguments, const PJRT_ExecuteOptions& options) {
-  const std::span kept(options.non_donatable_input_indices, options.num_non_donatable_input_indices);
   for (size_t i = 0; i < program.interface.donated.size(); ++i)
-    if (program.interface.donated[i] && std::ranges::find(kept, static_cast<int64_t>(i)) == kept.end())
-      delete_data(*arguments[i]);
+    if (program.interface.donated[i] && !is_kept(options, static_cast<int64_t>(i))) delete_data(*arguments[i]);
 }
 
 PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args& args) {
@@ -90,7 +106,7 @@ PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args& args) {
   };
   size_t tensor = 0;
   for (const ShapeRef& shape : results) {
-    StorageRef storage = make_storage(shape->n_bytes);
+    StorageRef storage = result_storage(held, made, arguments, *args.options);
     if (storage == nullptr)
       return give_up(make_error(
           PJRT_Error_Code_RESOURCE_EXHAUSTED,

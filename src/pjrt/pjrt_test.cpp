@@ -167,6 +167,46 @@ TEST_F(Pjrt, ProgramsRun) {
   EXPECT_THAT(wrong.message, HasSubstr("argument 1 of 'jit_add' is of type F32[3], and F32[1] is given"));
 }
 
+// A result is written over the argument, unless somebody else has its memory.
+TEST_F(Pjrt, DonatedMemoryIsWrittenOver) {
+  Program program;
+  FETTLE_PJRT_OK(compile(kAdd, program));
+  const Buffer b = buffer_of<float>({10, 20, 30}, PJRT_Buffer_Type_F32, {3});
+  const auto address_of_sum = [&](PJRT_Buffer* a, const std::vector<int64_t>& kept = {}) {
+    std::vector<Buffer> outputs;
+    EXPECT_EQ(taken(run(program.get(), {a, b.get()}, 2, outputs, kept)).code, PJRT_Error_Code_OK);
+    EXPECT_THAT(content_of<float>(outputs[0].get()), ElementsAre(11, 22, 33));
+    EXPECT_THAT(content_of<float>(outputs[1].get()), ElementsAre(110, 440, 990));
+    return address_of(outputs[0].get());
+  };
+  const auto make = [&] { return buffer_of<float>({1, 2, 3}, PJRT_Buffer_Type_F32, {3}); };
+  const Buffer donated = make(), kept = make(), viewed = make();
+  const uintptr_t its_own = address_of(donated.get());
+  EXPECT_EQ(address_of_sum(donated.get()), its_own);
+  EXPECT_TRUE(is_deleted(donated.get()));
+
+  const uintptr_t of_kept = address_of(kept.get());
+  EXPECT_NE(address_of_sum(kept.get(), {0}), of_kept);
+  EXPECT_THAT(content_of<float>(kept.get()), ElementsAre(1, 2, 3));
+
+  auto look = sized<PJRT_Buffer_IncreaseExternalReferenceCount_Args>();
+  look.buffer = viewed.get();
+  FETTLE_PJRT_OK(api.PJRT_Buffer_IncreaseExternalReferenceCount(&look));
+  const uintptr_t of_viewed = address_of(viewed.get());
+  EXPECT_NE(address_of_sum(viewed.get()), of_viewed);
+  EXPECT_THAT(std::vector<float>(reinterpret_cast<float*>(of_viewed), reinterpret_cast<float*>(of_viewed) + 3),
+              ElementsAre(1, 2, 3));
+  auto end = sized<PJRT_Buffer_DecreaseExternalReferenceCount_Args>();
+  end.buffer = viewed.get();
+  FETTLE_PJRT_OK(api.PJRT_Buffer_DecreaseExternalReferenceCount(&end));
+
+  // Given twice, it is read where it would be written.
+  const Buffer twice = make();
+  std::vector<Buffer> outputs;
+  FETTLE_PJRT_OK(run(program.get(), {twice.get(), twice.get()}, 2, outputs));
+  EXPECT_THAT(content_of<float>(outputs[1].get()), ElementsAre(2, 8, 18));
+}
+
 TEST_F(Pjrt, ProgramsAreKept) {
   Program program;
   FETTLE_PJRT_OK(compile(kAdd, program));
@@ -190,6 +230,10 @@ TEST_F(Pjrt, ProgramsAreKept) {
   std::vector<Buffer> outputs;
   FETTLE_PJRT_OK(run(loaded.get(), {a.get(), a.get()}, 2, outputs, {0}));
   EXPECT_THAT(content_of<float>(outputs[1].get()), ElementsAre(2, 8, 18));
+  const Buffer donated = buffer_of<float>({1, 2, 3}, PJRT_Buffer_Type_F32, {3});
+  const uintptr_t its_own = address_of(donated.get());
+  FETTLE_PJRT_OK(run(loaded.get(), {donated.get(), a.get()}, 2, outputs));
+  EXPECT_EQ(address_of(outputs[2].get()), its_own);  // that it may be written over is kept, too
 
   for (const size_t size : {size_t{0}, size_t{10}, bytes.size() / 2, bytes.size() - 1}) {
     load.serialized_executable_size = size;

@@ -70,6 +70,32 @@ Result<ProgramInterface> interface_of(const stablehlo::Module& module) {
   return made;
 }
 
+/// Numbers of those that are tensors, in order.
+std::vector<int> tensors_among(const std::vector<ShapeRef>& shapes) {
+  std::vector<int> made;
+  for (size_t i = 0; i < shapes.size(); ++i)
+    if (shapes[i]->type != PJRT_Buffer_Type_TOKEN) made.push_back(static_cast<int>(i));
+  return made;
+}
+
+/// Each output gets the memory of one donated input, each of these goes to one output.
+std::vector<int> written_over(const ProgramInterface& interface, const PlannedModel& planned) {
+  std::vector<int> made(interface.outputs.size(), -1);
+  const std::vector<int> inputs = tensors_among(interface.inputs), outputs = tensors_among(interface.outputs);
+  const auto computes_once = [&](int workload) {
+    return planned.schedules[static_cast<size_t>(workload)].info.computes_once;
+  };
+  for (const OverwrittenInput& pair : overwritten_inputs(planned.plan, computes_once)) {
+    // The last result may be one of effects, which nobody is given.
+    if (static_cast<size_t>(pair.output) >= outputs.size()) continue;
+    const int input = inputs[static_cast<size_t>(pair.input)];
+    int& of_output = made[static_cast<size_t>(outputs[static_cast<size_t>(pair.output)])];
+    if (of_output < 0 && interface.donated[static_cast<size_t>(input)] && std::ranges::count(made, input) == 0)
+      of_output = input;
+  }
+  return made;
+}
+
 Result<> check_devices(std::string_view options) {
   FETTLE_TRY(const ProgramOptions chosen, read_compile_options(options));
   if (chosen.replicas <= 1 && chosen.partitions <= 1) return {};
@@ -136,6 +162,7 @@ Result<ProgramRef> compile_program(const PJRT_Client& client, std::string_view c
   const OpenOptions open{.threads = client.threads, .database = client.database};
   FETTLE_TRY(PlannedModel planned, plan_source(imported, open));
   program->graph = planned.graph;
+  program->interface.written_over = written_over(program->interface, planned);
   FETTLE_TRY(const BuiltModel built, build_model(std::move(planned)));
   FETTLE_TRY(program->compiled, package_model(built));
   program->temporary_bytes = program->compiled->arena_bytes();

@@ -28,7 +28,8 @@ struct ProgramCall {
 struct ProgramInterface {
   std::string name;
   std::vector<ShapeRef> inputs, outputs;
-  std::vector<bool> donated;  // of each input: whether its memory is given up
+  std::vector<bool> donated;      // of each input: whether its memory is given up
+  std::vector<int> written_over;  // of each output: the donated input whose memory it may have; -1: none
 };
 
 struct Program {

@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr std::string_view kMagic = "FTPJRT01";
+constexpr std::string_view kMagic = "FTPJRT02";
 
 /// A folder for a moment.
 class Folder {
@@ -93,13 +93,16 @@ Result<> read_interface(std::string_view text, Program& program) {
   try {
     program.interface.name = json.at("name").get<std::string>();
     program.interface.donated = json.at("donated").get<std::vector<bool>>();
+    program.interface.written_over = json.at("written_over").get<std::vector<int>>();
     program.temporary_bytes = json.at("temporary_bytes").get<int64_t>();
     FETTLE_TRY(program.interface.inputs, shapes_of(json.at("inputs")));
     FETTLE_TRY(program.interface.outputs, shapes_of(json.at("outputs")));
   } catch (const Json::exception&) {
     return damaged();
   }
-  return program.interface.donated.size() == program.interface.inputs.size() ? Result<>() : damaged();
+  const bool fits = program.interface.donated.size() == program.interface.inputs.size() &&
+                    program.interface.written_over.size() == program.interface.outputs.size();
+  return fits ? Result<>() : damaged();
 }
 
 Result<std::string> library_of(const CompiledModel& compiled) {
@@ -118,6 +121,7 @@ Result<std::string> serialize_program(Program& program) {
                           {"inputs", json_of(program.interface.inputs)},
                           {"outputs", json_of(program.interface.outputs)},
                           {"donated", program.interface.donated},
+                          {"written_over", program.interface.written_over},
                           {"temporary_bytes", program.temporary_bytes}};
   std::string bytes(kMagic);
   put(bytes, writer());

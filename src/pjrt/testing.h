@@ -118,6 +118,13 @@ class PjrtTest : public testing::Test {
     return data;
   }
 
+  uintptr_t address_of(PJRT_Buffer* buffer) {
+    auto args = sized<PJRT_Buffer_UnsafePointer_Args>();
+    args.buffer = buffer;
+    EXPECT_EQ(taken(api.PJRT_Buffer_UnsafePointer(&args)).code, PJRT_Error_Code_OK);
+    return args.buffer_pointer;
+  }
+
   bool is_deleted(PJRT_Buffer* buffer) {
     auto args = sized<PJRT_Buffer_IsDeleted_Args>();
     args.buffer = buffer;

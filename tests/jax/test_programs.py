@@ -142,12 +142,39 @@ class Donation(unittest.TestCase):
         self.assertTrue(x.is_deleted())
         self.assertFalse(y.is_deleted())
 
+    def test_its_memory_is_written_over(self):
+        def step(w, m, gradient):
+            m = 0.9 * m + gradient
+            return w - 0.1 * m, m
+
+        w, m, gradient = floats(8, 4), floats(8, 4), floats(8, 4)
+        expected = on("cpu", step, w, m, gradient)
+        call = jax.jit(step, donate_argnums=(0, 1))
+        given = [jax.device_put(v) + 0 for v in (w, m)]
+        addresses = {v.unsafe_buffer_pointer() for v in given}
+        results = call(*given, gradient)
+        self.assertEqual({v.unsafe_buffer_pointer() for v in results}, addresses)
+        for a, b in zip(results, expected, strict=True):
+            np.testing.assert_allclose(np.asarray(a), b, rtol=1e-6, atol=1e-6)
+
     def test_a_view_of_it_stays(self):
         function = jax.jit(lambda x: x * 2, donate_argnums=0)
         x = jax.device_put(np.arange(100, dtype=np.float32))
         view = np.asarray(x)
         function(x)
         np.testing.assert_array_equal(view, np.arange(100, dtype=np.float32))
+
+
+class Exports(unittest.TestCase):
+    def test_what_was_exported_runs(self):
+        def function(x, w):
+            return jnp.tanh(x @ w), lax.scan(lambda c, v: (c + v, c.sum()), jnp.zeros(4), x)[1]
+
+        x, w = floats(3, 4), floats(4, 5)
+        exported = jax.export.export(jax.jit(function), platforms=["fettle", "cpu"])(x, w)
+        again = jax.export.deserialize(exported.serialize())
+        self.assertEqual(again.platforms, ("fettle", "cpu"))
+        check(again.call, x, w)
 
 
 class Callbacks(unittest.TestCase):

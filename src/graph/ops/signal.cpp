@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "graph/ops/fast_fourier.h"
+#include "graph/ops/padding.h"
 #include "graph/passes/data_axes.h"
 
 namespace fettle {
@@ -138,9 +140,6 @@ Result<> check_positive(const Node& node, const Dim& dim, std::string_view what)
 }
 
 /// Numbers of one or two parts times the tables.
-struct Complex {
-  Value *real, *imaginary;
-};
 Complex turned(Lowering& g, const std::vector<Value*>& parts, const Tables& t) {
   const auto times = [&](Value* x, Value* table) { return g("MatMul", {x, table}); };
   Complex y{times(parts[0], t.cosines), times(parts[0], t.sines)};
@@ -149,6 +148,32 @@ Complex turned(Lowering& g, const std::vector<Value*>& parts, const Tables& t) {
     y.imaginary = g("Add", {y.imaginary, times(parts[1], t.cosines)});
   }
   return y;
+}
+
+// Of the first half of a spectrum [.., n / 2 + 1], whose other half is its mirror image, all of it.
+Complex mirrored(Lowering& g, const Complex& half, int64_t n) {
+  const auto last = static_cast<int64_t>(half.real->shape().size()) - 1;
+  const auto whole = [&](Value* part, bool is_imaginary) {
+    Value* image = reversed(g, g.slice(part, last, 1, n - n / 2), {last});
+    if (is_imaginary) image = g("Neg", {image});
+    return g("Concat", {part, image}, {{{"axis", last}}});
+  };
+  return {whole(half.real, false), half.imaginary ? whole(half.imaginary, true) : nullptr};
+}
+
+// Parts [.., n], or of half a spectrum, transformed to so many numbers: n, the first half of them, or real ones. E608.
+Result<Complex> transformed_fast(Lowering& g, const Node& node, const std::vector<Value*>& parts, int64_t n,
+                                 int64_t written, const Turn& turn) {
+  if (n > kMostTransformed)
+    return fail(ErrorCode::E608, fmt::format("a Fourier transform of {} numbers", n), node.name);
+  Complex x{parts[0], parts.size() == 2 ? parts[1] : nullptr};
+  if (turn.halved) x = mirrored(g, x, n);
+  Complex y = fast_fourier(g, x, n, turn.inverse);
+  const auto finished = [&](Value* part) {
+    part = g.slice(part, static_cast<int64_t>(part->shape().size()) - 1, 0, written);
+    return turn.inverse ? g("Mul", {part, g.number(1 / static_cast<double>(n), part->dtype())}) : part;
+  };
+  return Complex{finished(y.real), finished(y.imaginary)};
 }
 
 // x [… n … 1 or 2] transformed along the axis
@@ -169,10 +194,16 @@ Result<Value*> transformed(Lowering& g, const Node& node, Value* x, int64_t axis
     if (d != axis) perm.push_back(d);
   perm.push_back(axis);
   x = g.transpose(with_extent(g, x, axis, read), perm);
-  FETTLE_TRY(const Tables t, tables(g, node, read, written, {n, inverse, to_real}, x->dtype()));
   std::vector<Value*> of_x;
   for (int64_t k = 0; k < parts.value(); ++k) of_x.push_back(g.slice(x, 0, k, k + 1));
-  const Complex made = turned(g, of_x, t);
+  const Turn turn{n, inverse, to_real};
+  Complex made;
+  if (n.is_number() && n.value() > kMostDirect) {
+    FETTLE_TRY(made, transformed_fast(g, node, of_x, n.value(), written.value(), turn));
+  } else {
+    FETTLE_TRY(const Tables t, tables(g, node, read, written, turn, x->dtype()));
+    made = turned(g, of_x, t);
+  }
   Value* y = to_real ? made.real : g("Concat", {made.real, made.imaginary}, {{{"axis", int64_t{0}}}});
   std::vector<int64_t> back(static_cast<size_t>(rank));
   for (size_t d = 0; d < perm.size(); ++d) back[static_cast<size_t>(perm[d])] = static_cast<int64_t>(d);

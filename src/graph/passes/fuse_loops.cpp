@@ -11,31 +11,12 @@
 namespace fettle::passes {
 namespace {
 
-/// What all iterations carry and make anew stays in the first-level cache. Of more, a kernel for each group of nodes
-/// takes longer than its call.
-constexpr int64_t kMostCarriedBytes = 32 << 10;
-
-bool is_worth_a_kernel(const LoopParts& loop) {
-  if (loop.node.attrs.has(kFoldKey)) return true;
-  Dim bytes = 0;
-  for (int i = 0; i < loop.n_carried; ++i)
-    bytes = bytes + element_count(loop.carried_in(i)->shape()) * loop.carried_in(i)->dtype().element_bytes();
-  return bytes.typical() <= kMostCarriedBytes;
-}
-
 // Whether rules are looked at where the loop runs; a kernel looks at none.
 bool has_rules(const Graph& model, const Node& loop) {
   std::set<std::string, std::less<>> runs;
   for (const Dim& dim : dims_of_attr(loop, kRunsKey)) runs.emplace(dim.symbol_name());
   return std::ranges::any_of(model.size_checks(),
                              [&](const SizeCheck& check) { return mentions_any(check.value, runs); });
-}
-
-bool can_be_kernel(const Node& node) {
-  SizeVars vars;
-  std::vector<te::Tensor> inputs;
-  for (const Value* input : node.inputs) inputs.push_back(input ? placeholder_for(*input) : te::Tensor());
-  return loop_compute(node, inputs).has_value();
 }
 
 // A kernel is given all that it reads.
@@ -62,8 +43,8 @@ void give_constants(Graph& graph, Node* loop) {
 Result<> fuse_loops(Graph& model, const PassContext&) {
   for_each_graph(model, [&](Graph& graph) {
     for (Node* node : std::vector<Node*>(graph.nodes())) {
-      if (node->erased || !is_loop(*node) || !is_worth_a_kernel(LoopParts(*node)) || has_rules(model, *node)) continue;
-      if (!can_be_kernel(*node)) continue;
+      if (node->erased || !is_loop(*node) || has_rules(model, *node)) continue;
+      if (!can_be_loop_kernel(*node)) continue;
       Value* limit = node->inputs[0];
       if (!ops::content_of(*limit) && !define_sizes(graph, limit, -kMaxDim, kMaxDim)) continue;
       node->attrs.erase(kRunsKey);

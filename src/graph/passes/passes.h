@@ -95,6 +95,12 @@ Result<> combine_siblings(Graph& graph, const PassContext& context);
 ///   Loop(n, s, x) {i, s, x → s * 0.9 + x[i]}   →   Loop(n, s, x, 0.9) {steps n; i, s, x, f → s * f + x[i]}
 Result<> fuse_loops(Graph& graph, const PassContext& context);
 
+/// What iterations compute for their rows alone is computed for all of them at once, behind the loop, unless the loop
+/// is one kernel as it is:
+///   Loop(n, s, x) {i, s, x → s * 0.9 + x[i]; Σ s}   →   Loop(n, s, x) {i, s, x → s * 0.9 + x[i]; s}, Σ over each row
+/// What these nodes read becomes rows: as much as a cache holds, or a few times what the loop's rows take.
+Result<> distribute_loops(Graph& graph, const PassContext& context);
+
 /// Equal nodes over equal inputs become one, and so do equal small constants.
 Result<> merge_common(Graph& graph, const PassContext& context);
 

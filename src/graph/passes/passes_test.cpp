@@ -46,6 +46,12 @@ TEST_F(PassTest, ATransposeOfUnitDimsIsAReshape) {
   optimize_to("Reshape 1");
 }
 
+TEST_F(PassTest, AnExpansionByUnitDimsIsAReshape) {
+  g.add_output("y", op("Expand", {input("x", {3, 4}), numbers({1, 1, 3, 4})}));
+  g.add_output("z", op("Expand", {input("w", {1, 4}), numbers({3, 4})}));
+  optimize_to("Expand 1, Reshape 1");
+}
+
 TEST_F(PassTest, SlicesGoBeforeTransposes) {
   Value* x = input("x", {4, 2, 3});
   Value* t = op("Transpose", {x}, ints("perm", {2, 0, 1}));  // [3, 4, 2]

@@ -67,6 +67,10 @@ bool combine_scalars(Graph& graph, const Match& m) {
 
 Attrs shape_attr(const Match& m) { return reshape_attrs(m.root()->output()->shape()); }
 
+bool keeps_count(const Match& m) {
+  return element_count(m["x"]->shape()) == element_count(m.root()->output()->shape());
+}
+
 bool is_sorted(const Match& m) { return std::ranges::is_sorted(permutation(m.root())); }
 
 bool one_transpose(Graph& graph, const Match& m) {
@@ -245,6 +249,7 @@ const std::vector<Rewrite>& rewrites() {
       {"transpose in order", node("Transpose", {x}), is_sorted, becomes_x},
       {"transpose(transpose(x))", node("Transpose", {node("Transpose", {x}).as("before")}), nullptr, one_transpose},
       {"transpose of dims of extent 1 → reshape", node("Transpose", {x}), moves_nothing, becomes_reshape},
+      {"expand by dims of extent 1 → reshape", node("Expand", {x}), keeps_count, becomes_reshape},
       // Less is moved, and slices of one transposed tensor no longer share it.
       {"slice(transpose(x)) → transpose(slice(x))", node("Slice", {node("Transpose", {x}).as("before")}), has_starts,
        slice_before_transpose},

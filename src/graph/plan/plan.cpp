@@ -1340,6 +1340,64 @@ void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_
     plan.host_calls[c].live_bytes = live_bytes(all, lives.step_of_host_call(c));
 }
 
+std::vector<OverwrittenInput> overwritten_inputs(const Plan& plan,
+                                                 const std::function<bool(int workload)>& may_run_in_place) {
+  Lives lives(plan);
+  const auto kept = [&](int storage) {
+    while (plan.storages[static_cast<size_t>(storage)].in_place_of >= 0)
+      storage = plan.storages[static_cast<size_t>(storage)].in_place_of;
+    return storage;
+  };
+  // What is written over an output in a loop is that output.
+  for (size_t s = 0; s < plan.storages.size(); ++s) {
+    const int to = whole_of(plan, kept(static_cast<int>(s)));
+    const Lives::Life& life = lives.of(static_cast<int>(s));
+    lives.of(to).first = std::min(lives.of(to).first, life.first);
+    lives.of(to).last = std::max(lives.of(to).last, life.last);
+  }
+  // Whether the step that ends the input's life and begins the output's is a call that may write over it.
+  const auto writes_over = [&](int in, int out) {
+    for (size_t c = 0; c < plan.calls.size(); ++c) {
+      const PlannedCall& call = plan.calls[c];
+      if (lives.step_of(c) != lives.of(out).first) continue;
+      const auto is_of = [&](const Operand& operand, int s) { return whole_of(plan, operand.storage) == s; };
+      if (call.operands.back().storage != out || !(call.operands.back().offset_bytes == Dim(0)) ||
+          !may_run_in_place(call.workload))
+        return false;
+      const std::vector<size_t> may = overwritable(plan.workloads[static_cast<size_t>(call.workload)].func);
+      for (size_t i = 0; i + 1 < call.operands.size(); ++i)
+        if (is_of(call.operands[i], in) &&
+            (call.operands[i].storage != in || !(call.operands[i].offset_bytes == Dim(0)) ||
+             std::ranges::find(may, i) == may.end()))
+          return false;
+      return true;
+    }
+    return false;
+  };
+  std::vector<OverwrittenInput> found;
+  for (size_t out = 0; out < plan.storages.size(); ++out) {
+    const Storage& written = plan.storages[out];
+    const int first = lives.of(static_cast<int>(out)).first;
+    if (written.kind != Storage::Kind::kOutput) continue;
+    for (size_t in = 0; in < plan.storages.size(); ++in) {
+      const Storage& read = plan.storages[in];
+      if (read.kind != Storage::Kind::kInput || !(read.size_bytes == written.size_bytes)) continue;
+      const int last = lives.of(static_cast<int>(in)).last;
+      if (last < first || (last == first && writes_over(static_cast<int>(in), static_cast<int>(out))))
+        found.push_back({read.index, written.index});
+    }
+  }
+  const auto has_several = [&](Storage::Kind kind, int index) {
+    return std::ranges::count_if(plan.storages, [&](const Storage& s) { return s.kind == kind && s.index == index; }) >
+           1;
+  };
+  std::erase_if(found, [&](const OverwrittenInput& pair) {
+    return has_several(Storage::Kind::kInput, pair.input) || has_several(Storage::Kind::kOutput, pair.output);
+  });
+  std::ranges::sort(found, {}, [](const OverwrittenInput& pair) { return std::pair(pair.output, pair.input); });
+  return found;
+}
+
 namespace {
 
 std::string operand_text(const Plan& plan, Operand operand) {

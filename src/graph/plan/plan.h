@@ -246,6 +246,16 @@ double plan_seconds(const Plan& plan, int threads, KernelCosts& costs);
 /// loop's end is then one of a value to itself.
 void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_in_place);
 
+/// An input whose memory an output may lie in: no step reads the input once the output is written. Whoever runs the
+/// model may give both the same memory, and has the output alone afterwards.
+struct OverwrittenInput {
+  int input = 0, output = 0;
+  friend bool operator==(const OverwrittenInput&, const OverwrittenInput&) = default;
+};
+/// All such pairs of one size, by output and input. Of `may_run_in_place` as assign_memory, which has run.
+std::vector<OverwrittenInput> overwritten_inputs(const Plan& plan,
+                                                 const std::function<bool(int workload)>& may_run_in_place);
+
 /// One line a call, then storages and sizes.
 std::string to_text(const Plan& plan);
 

@@ -277,6 +277,38 @@ TEST(Plan, ElementwiseKernelsRunInPlace) {
   EXPECT_EQ(plan.arena_bytes.value(), 64);
 }
 
+TEST(Plan, OutputsMayLieWhereInputsAreReadNoMore) {
+  GraphMaker m;
+  Value *x = m.input("x", {4, 4}), *y = m.input("y", {4, 4}), *z = m.input("z", {4, 4});
+  Value* product = m.node("MatMul", {x, y});
+  m.graph.add_output("step", m.node("Sub", {z, m.node("Relu", {m.node("MatMul", {product, y})})}));
+  m.graph.add_output("product", product);
+  const Plan plan = planned(m);
+  const auto pairs = [&](bool may_run_in_place) {
+    std::vector<std::pair<int, int>> made;
+    for (const OverwrittenInput& pair : overwritten_inputs(plan, [&](int) { return may_run_in_place; }))
+      made.emplace_back(pair.output, pair.input);
+    return made;
+  };
+  // The product is written while its factors are read, the step, behind another product, where x is read no more.
+  const std::vector<std::pair<int, int>> found = pairs(true);
+  EXPECT_TRUE(std::ranges::count(found, std::pair(0, 0))) << to_text(plan);
+  EXPECT_FALSE(std::ranges::count(found, std::pair(1, 0)) || std::ranges::count(found, std::pair(1, 1)) ||
+               std::ranges::count(found, std::pair(1, 2)))
+      << to_text(plan);
+}
+
+TEST(Plan, ElementwiseKernelsMayWriteOverInputs) {
+  GraphMaker m;
+  Value *x = m.input("x", {4, 4}), *y = m.input("y", {4, 4}), *row = m.input("row", {1, 4});
+  m.graph.add_output("z",
+                     m.node("Mul", {m.node("Add", {x, row}), m.node("Transpose", {y}, with_ints("perm", {1, 0}))}));
+  const Plan plan = planned(m);
+  EXPECT_EQ(overwritten_inputs(plan, [](int) { return true; }), (std::vector<OverwrittenInput>{{0, 0}}))
+      << to_text(plan);
+  EXPECT_TRUE(overwritten_inputs(plan, [](int) { return false; }).empty());
+}
+
 // What a cache holds already is neither copied nor written again.
 TEST(Plan, AStepWritesItsNewRowsOnly) {
   GraphMaker m;
