@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "frontend/onnx/importer.h"
-#include "graph/ops/bodies.h"
+#include "graph/op.h"
 #include "graph/ops/sequence.h"
 #include "graph/passes/node_builder.h"
 
@@ -224,9 +224,9 @@ Result<> Importer::add_with_bodies(const NodeProto& node) {
   while (!inputs.empty() && !inputs.back()) inputs.pop_back();
   if (std::ranges::count(inputs, nullptr) > 0 || std::ssize(inputs) < op->min_inputs)
     return fail(ErrorCode::E606, fmt::format("{} has {} inputs, all of which it needs", op->name, inputs.size()));
-  FETTLE_TRY(Attrs attrs, read_attributes(node, ops::body_names(op->name)));
+  FETTLE_TRY(Attrs attrs, read_attributes(node, op->body_names));
   std::vector<Scope> bodies;
-  for (const std::string_view name : ops::body_names(op->name)) {
+  for (const std::string_view name : op->body_names) {
     const auto found = std::ranges::find(node.attribute(), name, &AttributeProto::name);
     if (found == node.attribute().end()) continue;
     Scope& body = bodies.emplace_back();

@@ -7,7 +7,7 @@
 
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/normalize.h"
-#include "graph/ops/bodies.h"
+#include "graph/op.h"
 #include "graph/strings.h"
 
 namespace fettle::onnx_reader {
@@ -43,13 +43,14 @@ Result<> Importer::add_nodes(const Nodes& nodes) {
   for (const NodeProto& node : nodes) {
     const std::string op = op_label(node);
     const FunctionProto* function = function_of(node);
-    auto added = function                       ? add_call(*function, node)
-                 : op == "Constant"             ? add_constant(node)
-                 : op == "If"                   ? add_branch(node)
-                 : op == "Loop"                 ? add_loop(node)
-                 : op == "Scan"                 ? add_scan(node)
-                 : !ops::body_names(op).empty() ? add_with_bodies(node)
-                                                : add_node(node);
+    const OpDef* known = find_op(op);
+    auto added = function                              ? add_call(*function, node)
+                 : op == "Constant"                    ? add_constant(node)
+                 : op == "If"                          ? add_branch(node)
+                 : op == "Loop"                        ? add_loop(node)
+                 : op == "Scan"                        ? add_scan(node)
+                 : known && !known->body_names.empty() ? add_with_bodies(node)
+                                                       : add_node(node);
     if (!added) {
       if (added.error().where.empty()) added.error().where = label_of(node);
       return added;

@@ -83,29 +83,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kReducers
                                                                                   {"And", "ReduceMin"},
                                                                                   {"Or", "ReduceMax"}}};
 
-constexpr std::string_view kBody[] = {"body"};
-constexpr std::string_view kSelectAndScatter[] = {"select", "scatter"};
-constexpr std::string_view kFlexAttention[] = {"score_mod", "prob_mod"};
-struct BodyNames {
-  std::string_view op;
-  std::span<const std::string_view> names;
-};
-constexpr BodyNames kBodyNames[] = {
-    {"fettle.Reduce", kBody},
-    {"fettle.ReduceWindow", kBody},
-    {"fettle.CumulativeReduce", kBody},
-    {"fettle.SelectAndScatter", kSelectAndScatter},
-    {"fettle.Scatter", kBody},
-    {"fettle.Sort", kBody},
-    {"ai.onnx.preview.FlexAttention", kFlexAttention},
-};
-
 }  // namespace
-
-std::span<const std::string_view> body_names(std::string_view op) {
-  const auto found = std::ranges::find(kBodyNames, op, &BodyNames::op);
-  return found == std::end(kBodyNames) ? std::span<const std::string_view>() : found->names;
-}
 
 Result<ElementBody> element_body(const Node& node, std::string_view name, size_t n_inputs, size_t n_elements,
                                  size_t n_results) {

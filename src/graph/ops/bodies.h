@@ -11,9 +11,15 @@ namespace fettle::ops {
 
 using Values = std::vector<Value*>;
 
-/// The names of the graphs that an operator takes, which a model's node has as attributes: of each that a node has, one
-/// of its bodies is called so. What they capture are the node's last inputs. None: of control flow, too.
-std::span<const std::string_view> body_names(std::string_view op);
+/// The operator with OpDef::body_names.
+///   constexpr std::string_view kNames[] = {"select", "scatter"};
+///   with_bodies(composite<select_and_scatter>("fettle.SelectAndScatter", {3, kAny}), kNames)
+constexpr OpDef with_bodies(OpDef def, std::span<const std::string_view> names) {
+  def.body_names = names;
+  return def;
+}
+/// Of an operator that takes one.
+inline constexpr std::string_view kBody[] = {"body"};
 
 /// A node's body that takes elements, and then what it reads of the graph around: the node's last inputs.
 struct ElementBody {

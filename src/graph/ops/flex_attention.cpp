@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "graph/control.h"
+#include "graph/ops/bodies.h"
 #include "graph/passes/lowering.h"
 
 namespace fettle {
@@ -79,9 +80,11 @@ Result<std::vector<Value*>> flex_attention(Lowering& g, const Node& node) {
   return std::vector{g.cast(g("MatMul", {likely, g.cast(v, precision)}), dtype)};
 }
 
+constexpr std::string_view kGraphs[] = {"score_mod", "prob_mod"};
+
 constexpr OpDef flex_attention_defs[] = {
     define(kElementwise, "SameTypeAs", 2, same_type_as, first_input, {.work = kMoves, .is_copy = always}),
-    composite<flex_attention>("ai.onnx.preview.FlexAttention", {3, kAny}),
+    with_bodies(composite<flex_attention>("ai.onnx.preview.FlexAttention", {3, kAny}), kGraphs),
 };
 
 }  // namespace

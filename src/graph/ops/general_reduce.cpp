@@ -436,11 +436,13 @@ Result<Values> select_and_scatter(Lowering& g, const Node& node) {
   return Values{g.reshape(result[0], shape)};
 }
 
+constexpr std::string_view kSelectAndScatter[] = {"select", "scatter"};
+
 constexpr OpDef general_reduce_defs[] = {
-    passes::composite<reduce>("fettle.Reduce", {2, kAny}, -1),
-    passes::composite<cumulate>("fettle.CumulativeReduce", {2, kAny}, -1),
-    passes::composite<reduce_window>("fettle.ReduceWindow", {2, kAny}, -1),
-    passes::composite<select_and_scatter>("fettle.SelectAndScatter", {3, kAny}),
+    with_bodies(passes::composite<reduce>("fettle.Reduce", {2, kAny}, -1), kBody),
+    with_bodies(passes::composite<cumulate>("fettle.CumulativeReduce", {2, kAny}, -1), kBody),
+    with_bodies(passes::composite<reduce_window>("fettle.ReduceWindow", {2, kAny}, -1), kBody),
+    with_bodies(passes::composite<select_and_scatter>("fettle.SelectAndScatter", {3, kAny}), kSelectAndScatter),
     define(kInjective, "WindowElements", 2, window_elements_type, window_elements, {.work = kMoves}),
     define(kReduction, "WindowReduction", 1, window_reduction_type, window_reduction),
 };

@@ -147,7 +147,7 @@ Result<Values> sort(Lowering& g, const Node& node) {
 }
 
 constexpr OpDef general_sort_defs[] = {
-    passes::composite<sort>("fettle.Sort", {1, kAny}, -1),
+    with_bodies(passes::composite<sort>("fettle.Sort", {1, kAny}, -1), kBody),
 };
 
 }  // namespace

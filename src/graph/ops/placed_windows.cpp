@@ -333,7 +333,7 @@ Result<Values> scatter(passes::Lowering& g, const Node& node) {
 
 constexpr OpDef placed_windows_defs[] = {
     define(kInjective, "fettle.Gather", 2, gather_type, gather, {.work = kMoves, .is_partial = may_have_no_place}),
-    passes::composite<scatter>("fettle.Scatter", {3, kAny}, -1),
+    with_bodies(passes::composite<scatter>("fettle.Scatter", {3, kAny}, -1), kBody),
 };
 
 }  // namespace
