@@ -144,8 +144,8 @@ struct OpDef {
   /// Whether this node must not run where nothing needs it: it divides integers, or reads what may not be there. Null:
   /// it may always run.
   bool (*is_partial)(const Node& node) = nullptr;
-  /// Graphs of elements that it takes, which a model's node has as attributes: of each that a node has, one of its bodies
-  /// is called so. What they capture are the node's last inputs. None: of control flow, too.
+  /// Graphs of elements that it takes, which a model's node has as attributes: of each that a node has, one of its
+  /// bodies is called so. What they capture are the node's last inputs. None: of control flow, too.
   std::span<const std::string_view> body_names = {};
 };
 
