@@ -6,7 +6,6 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
-#include "base/check.h"
 #include "ir/annotations.h"
 #include "ir/compare.h"
 #include "ir/interpret.h"

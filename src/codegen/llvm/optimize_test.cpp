@@ -48,7 +48,7 @@ double run(const IrModule& module, double (*value)(int)) {
   for (int k = 0; k < 1000; ++k) a[static_cast<size_t>(k)] = value(k), b[static_cast<size_t>(k)] = k % 7;
   double n = 1, c = 0;
   void* buffers[] = {a.data(), b.data(), &n, &c};
-  code->function<int32_t(FettleContext*, void**, const int64_t*)>("f")(nullptr, buffers, nullptr);
+  code->function<FettleKernel>("f")(nullptr, buffers, nullptr);
   return c;
 }
 
