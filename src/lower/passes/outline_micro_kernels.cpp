@@ -255,13 +255,11 @@ class MicroKernelBuilder : public Mutator {
 
 class Outliner : public RangeMutator {
  public:
-  Outliner(IrModule& module, const Func& func)
-      : RangeMutator(func), module_(module), in_order_(func->annotations.get_int(kInOrderKey, 0) != 0) {}
+  Outliner(IrModule& module, const Func& func) : RangeMutator(func), module_(module) {}
   using Mutator::rewrite;
   Stmt rewrite(const Stmt& s) override {
     const auto* alloc = s.as<AllocateNode>();
-    if (!alloc || !is_in_registers(*alloc->buffer) || is_plain_sum(*alloc->buffer) || !can_outline(s))
-      return RangeMutator::rewrite(s);
+    if (!alloc || !is_in_registers(*alloc->buffer) || !can_outline(s)) return RangeMutator::rewrite(s);
     MicroKernelBuilder builder(s, analyzer_);
     Stmt body = builder.rewrite(s);
     Func micro_kernel = builder.finish(body);
@@ -275,10 +273,6 @@ class Outliner : public RangeMutator {
   }
 
  private:
-  // One element that a loop of a program in order adds to (hoist_updates): no tile, but a loop like those around.
-  bool is_plain_sum(const BufferNode& buffer) const {
-    return in_order_ && std::ranges::all_of(buffer.shape, [](const Expr& extent) { return is_one(extent); });
-  }
   // Not where registers of an outer kernel are at work: they have no address.
   static bool can_outline(const Stmt& kernel) {
     bool possible = true;
@@ -307,7 +301,6 @@ class Outliner : public RangeMutator {
   }
 
   IrModule& module_;
-  const bool in_order_;
 };
 
 }  // namespace
