@@ -60,11 +60,19 @@ class LoopDistribution {
       const Node* node = nodes[k];
       bool leaves = !node->erased && !stays.contains(node) && varies[k] && defined_sizes(*node).empty();
       for_each_size(*node, [&](std::string_view size) { leaves = leaves && !inner.contains(size); });
+      for (const Value* input : node->inputs) leaves = leaves && (!input || may_be_kept(*input, inner));
       for (const Value* output : node->outputs)
         for (const Node* user : output->users) leaves = leaves && leaving_.contains(user);
       if (leaves && can_be_batched(*node, [&](const Value* value) { return varies_.contains(value); }))
         leaving_.insert(node);
     }
+  }
+
+  // What a node that leaves may read: what comes from around, and what is another in each iteration, of a shape that
+  // none of them decides. (What the body makes once for all is not handed on.)
+  bool may_be_kept(const Value& value, const std::set<std::string, std::less<>>& inner) const {
+    if (std::ranges::any_of(value.shape(), [&](const Dim& dim) { return mentions_any(dim, inner); })) return false;
+    return !value.producer || value.is_constant() || varies_.contains(&value);
   }
 
   // Which nodes' values are others in each iteration.
