@@ -38,11 +38,8 @@ Result<LocalKernel> kernel_of(const Func& func, int64_t terms, int threads) {
     FETTLE_TRY(const Schedule s, default_schedule(func, target, threads, nullptr, 0));
     return LocalKernel::build(s.func(), *target, options);
   }
-  const auto name = splittable_product(func, *target);
-  if (!name) return fail(ErrorCode::E230, "this machine's unit does not take it");
-  const DecisionMap decisions = {{"split_product/" + *name + "/terms", std::to_string(terms)}};
-  FETTLE_TRY(const Schedule s,
-             rule_space().generate(func, target, threads, 1, std::make_shared<const DecisionMap>(decisions)));
+  if (!splittable_product(func, *target)) return fail(ErrorCode::E230, "this machine's unit does not take it");
+  FETTLE_TRY(const Schedule s, default_neighbour(func, target, threads, {.values = {{"terms", terms}}}));
   return LocalKernel::build(s.func(), *target, options);
 }
 
