@@ -24,7 +24,7 @@ struct alignas(64) Tiles {
   char bytes[1024] = {};
 };
 
-// Numbers as operands have them: on zeros the unit runs at a higher clock. bf16 of -2 to 2, or bytes.
+// Numbers as operands have them: on zeros the unit runs at a higher clock. Normal ones of bf16, or bytes.
 void fill(Tiles& tiles, bool bytes, std::mt19937& random) {
   std::normal_distribution<float> normal;
   for (size_t i = 0; i < sizeof(tiles.bytes); i += 2) {
@@ -35,15 +35,17 @@ void fill(Tiles& tiles, bool bytes, std::mt19937& random) {
   }
 }
 
+std::array<Tiles, 4> filled(bool bytes) {
+  std::array<Tiles, 4> all;
+  std::mt19937 random(1);
+  for (Tiles& tiles : all) fill(tiles, bytes, random);
+  return all;
+}
+
 __attribute__((target("amx-tile,amx-bf16,amx-int8"))) void loop(bool bytes) {
   static const Config config;  // GCC drops what initialises another: it takes the first bytes to be all that is read
-  static const std::array<Tiles, 4> filled = [&] {
-    std::array<Tiles, 4> all;
-    std::mt19937 random(1);
-    for (Tiles& tiles : all) fill(tiles, bytes, random);
-    return all;
-  }();
-  const Tiles *a = &filled[0], *b = &filled[2];
+  static const std::array<Tiles, 4> halves = filled(false), whole = filled(true);
+  const Tiles *a = bytes ? whole.data() : halves.data(), *b = a + 2;
   _tile_loadconfig(&config);
   _tile_zero(0);
   _tile_zero(1);
