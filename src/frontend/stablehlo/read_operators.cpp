@@ -111,6 +111,13 @@ Region read_region(TextReader& r, const std::vector<std::string_view>& argument_
 
 namespace {
 
+// Those in braces, if there are any, beside properties.
+void read_more_attributes(TextReader& r, Attributes& attributes) {
+  if (r.in.peek() != '{') return;
+  for (auto& attribute : read_dictionary(r)) attributes.push_back(std::move(attribute));
+  sort_attributes(r, attributes);
+}
+
 // The operator's name, already read, up to its type.
 void read_generic(TextReader& r, Op& op) {
   r.in.expect("(");
@@ -120,10 +127,7 @@ void read_generic(TextReader& r, Op& op) {
     r.in.fail_at(r.in.position(), ErrorCode::E603, "operators that go to blocks are not supported");
   if (r.in.starts_with("<{")) op.attributes = read_dictionary(r, "<{", "}>");
   if (r.in.peek() == '(') r.in.list("(", ")", [&] { op.regions.push_back(read_region(r)); });
-  if (r.in.peek() == '{') {
-    for (auto& attribute : read_dictionary(r)) op.attributes.push_back(std::move(attribute));
-    sort_attributes(r, op.attributes);
-  }
+  read_more_attributes(r, op.attributes);
   r.in.expect(":");
   Type type = read_function_type(r);
   op.operand_types = std::move(type.inputs);
@@ -197,8 +201,7 @@ void read_module_of(TextReader& r, Module& module) {
     r.in.expect("(");
     read_members(r, module);
     r.in.expect(")");
-    if (r.in.peek() == '{')
-      for (auto& attribute : read_dictionary(r)) attributes.push_back(std::move(attribute));
+    read_more_attributes(r, attributes);
     r.in.expect(":");
     read_function_type(r);
     read_location(r);

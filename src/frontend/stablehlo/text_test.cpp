@@ -73,6 +73,18 @@ TEST(StableHloText, PrintsWhatItReadsAgain) {
   EXPECT_NE(once.find("%2, %3 = \"stablehlo.while\"(%1, %0) ({"), std::string::npos) << once;
 }
 
+// Properties that are not known, and attributes, are in one order, and none stands in both.
+TEST(StableHloText, PropertiesAndAttributesOfAModuleAreOne) {
+  const std::string text = "\"builtin.module\"() <{z = 1 : i32}> ({\n}) {a = 2 : i32} : () -> ()\n";
+  const Module module = read(text);
+  ASSERT_EQ(module.attributes.size(), 2u);
+  EXPECT_EQ(module.attributes[0].first, "a");
+  EXPECT_EQ(to_text(read(to_text(module))), to_text(module));
+  const auto twice = parse_text("\"builtin.module\"() <{a = 1 : i32}> ({\n}) {a = 2 : i32} : () -> ()\n", "t");
+  ASSERT_FALSE(twice);
+  EXPECT_EQ(twice.error().code, ErrorCode::E602);
+}
+
 TEST(StableHloText, ReadsEveryKindOfAttribute) {
   for (const std::string_view text :
        {"true",
