@@ -210,6 +210,9 @@ Result<Node*> Importer::add_operator(const NodeProto& proto, const OpDef* op, co
   bool complete = n_inputs >= op->min_inputs && (op->max_inputs < 0 || n_inputs <= op->max_inputs);
   for (int i = 0; complete && i < op->min_inputs; ++i) complete = inputs[static_cast<size_t>(i)] != nullptr;
   if (!complete) return fail(ErrorCode::E606, fmt::format("{} has {} inputs", op->name, n_inputs));
+  // Of any number, each is there.
+  if (const auto hole = std::ranges::find(inputs, nullptr); op->max_inputs < 0 && hole != inputs.end())
+    return fail(ErrorCode::E606, fmt::format("{} leaves out input {}", op->name, hole - inputs.begin()));
   if (op->n_outputs >= 0 && static_cast<int>(outputs.size()) > op->n_outputs)
     return fail(ErrorCode::E603, fmt::format("{} with {} outputs", op->name, outputs.size()));
   Node* made = scope_->graph.add_node(op, name, std::move(inputs), std::move(attrs), std::move(outputs));

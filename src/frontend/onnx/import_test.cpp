@@ -1059,6 +1059,18 @@ TEST_F(OnnxImport, ASequenceIsItsTensors) {
   EXPECT_EQ(graph->outputs()[1].value->type->to_string(), "i64[x.n + 1, 2]");
 }
 
+TEST_F(OnnxImport, OperatorsOfAnyNumberOfInputsLeaveOutNone) {
+  input("a", {2});
+  input("b", {2});
+  auto* made = node("Sum", {"a", "", "b"}, {"y"});
+  output("y");
+  EXPECT_EQ(error(), ErrorCode::E606);
+  for (const char* op : {"Concat", "Max", "Mean", "SequenceConstruct"}) {
+    made->set_op_type(op);
+    EXPECT_EQ(error(), ErrorCode::E606) << op;
+  }
+}
+
 TEST_F(OnnxImport, TensorsAndStructuresAreNotMistakenForEachOther) {
   input("a", {2});
   node("SequenceConstruct", {"a"}, {"s"});
