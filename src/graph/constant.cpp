@@ -86,7 +86,7 @@ double ConstantTensor::at(int64_t i) const {
 int64_t ConstantTensor::int_at(int64_t i) const {
   FETTLE_CHECK(i >= 0 && i < n_elems());
   if (dtype.is_bool()) return element<uint8_t>(*this, i) != 0;
-  if (dtype.is_float() || dtype.is_small_float()) return static_cast<int64_t>(at(i));
+  if (dtype.is_float() || dtype.is_small_float()) return whole_number(at(i), false);
   const bool is_signed = dtype.code == TypeCode::kInt;
   switch (program_dtype(dtype).bits) {
     case 8:

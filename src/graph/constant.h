@@ -35,6 +35,7 @@ struct ConstantTensor {
 
   /// Element i as a number (0 <= i < n_elems).
   double at(int64_t i) const;
+  /// … of floats truncated and saturated, NaN zero.
   int64_t int_at(int64_t i) const;
 
   friend bool operator==(const ConstantTensor& a, const ConstantTensor& b);

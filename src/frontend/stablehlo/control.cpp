@@ -83,13 +83,15 @@ std::optional<Count> count_of(OpImport& o) {
     const Attribute* number =
         one && one->name == "stablehlo.constant" ? find_attribute(one->attributes, "value") : nullptr;
     const auto* elements = number ? number->get_if<DenseElements>() : nullptr;
-    if (elements && elements->data.n_elems() == 1 && elements->data.int_at(0) == 1) return Count{counter, limit};
+    if (elements && elements->data.dtype == type.element.dtype && elements->data.n_elems() == 1 &&
+        elements->data.int_at(0) == 1)
+      return Count{counter, limit};
     // JAX's programs come with the constant before the loop.
     const auto& taken = body.blocks[0].arguments;
     if (one || std::ranges::find(taken, by) != taken.end()) continue;
     const auto outside = o.importer.value_of(by);
-    if (outside && outside->re && outside->re->is_constant() && outside->re->constant->n_elems() == 1 &&
-        outside->re->constant->int_at(0) == 1)
+    if (outside && outside->re && outside->re->is_constant() && outside->re->dtype() == type.element.dtype &&
+        outside->re->constant->n_elems() == 1 && outside->re->constant->int_at(0) == 1)
       return Count{counter, limit};
   }
   return {};
