@@ -454,6 +454,15 @@ Term leading(const Dim& d) {
 
 std::optional<Dim> exact_quotient(const Dim& a, const Dim& b) {
   if (b == Dim(0)) return std::nullopt;
+  if (b.is_number()) {  // term by term
+    SizeForm form = SizeForm::of(a);
+    if (form.constant % b.value() != 0) return std::nullopt;
+    for (Term& term : form.terms) {
+      if (term.coefficient % b.value() != 0) return std::nullopt;
+      term.coefficient /= b.value();
+    }
+    return SizeForm::make(std::move(form.terms), form.constant / b.value());
+  }
   const Term divisor = leading(b);
   Dim result, rest = a;
   for (size_t step = 0; step < kMaxTerms; ++step) {

@@ -51,6 +51,8 @@ TEST(Dim, ExactQuotients) {
   EXPECT_EQ(exact_quotient(Dim(0), h), Dim(0));
   EXPECT_FALSE(exact_quotient(h + 1, h));
   EXPECT_FALSE(exact_quotient(h, Dim(2)));
+  EXPECT_EQ(exact_quotient(h * 6 + w * 4 - 2, Dim(-2)), h * -3 - w * 2 + 1);
+  EXPECT_FALSE(exact_quotient(h * 6 + w * 4 - 1, Dim(2)));
   EXPECT_FALSE(exact_quotient(h, Dim(0)));
 }
 
