@@ -125,6 +125,37 @@ TEST(Op, NumbersWhereDimsAreNeeded) {
   }
 }
 
+// Elements that a parameter does not have would be read.
+TEST(Op, ParametersOfOtherShapes) {
+  const Attrs groups{{{"num_groups", int64_t{2}}}}, pads{{{"pads", std::vector<int64_t>{1, 1}}}};
+  struct Case {
+    std::string name;
+    std::vector<Shape> shapes;
+    Attrs attrs;
+  };
+  for (const auto& [name, shapes, attrs] : std::vector<Case>{{"LayerNormalization", {{2, 3, 8}, {4}}},
+                                                             {"LayerNormalization", {{2, 3, 8}, {1, 1, 1, 8}}},
+                                                             {"LayerNormalization", {{2, 3, 8}, {8}, {2, 1}}},
+                                                             {"RMSNormalization", {{2, 1}, {3}}},
+                                                             {"GroupNormalization", {{2, 4, 8}, {2}, {4}}, groups},
+                                                             {"GroupNormalization", {{2, 4, 8}, {4}, {1, 4}}, groups},
+                                                             {"GroupNormalization", {{2, 4, 8}, {}, {4}}, groups},
+                                                             {"PRelu", {{3, 1}, {3, 5}}},
+                                                             {"Gemm", {{1, 4}, {4, 5}, {3, 5}}},
+                                                             {"Clip", {{4}, {0}}},
+                                                             {"Clip", {{4}, {}, {2}}},
+                                                             {"Pad", {{4}, {2}, {0}}, pads},
+                                                             {"Range", {{0}, {}, {}}}}) {
+    GraphMaker m;
+    std::vector<Value*> inputs;
+    for (const Shape& shape : shapes) inputs.push_back(m.graph.add_input("x", {kF32, shape}));
+    m.graph.add_output("y", m.graph.add_node(find_op(name), "y", inputs, attrs)->output());
+    const auto typed = passes::infer_shapes(m.graph, {});
+    ASSERT_FALSE(typed) << name;
+    EXPECT_EQ(typed.error().code, ErrorCode::E605) << name;
+  }
+}
+
 TEST(OpTraits, CommutativeOperatorsTakeTwoInputs) {
   for (const OpFamily* family : op_families())
     for (const OpDef& op : family->ops)

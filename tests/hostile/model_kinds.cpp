@@ -75,6 +75,13 @@ std::vector<Kind> model_kinds() {
                 std::array<int64_t, 4>{0, -7, 1000, INT64_MAX}[static_cast<size_t>(v)]);
           },
           4),
+      model_kind("an opset of another domain that is none",
+                 [](ModelProto& m, int v) {
+                   auto* entry = m.add_opset_import();
+                   entry->set_domain(std::array<const char*, 3>{"ai.onnx.ml", "ai.onnx.preview",
+                                                                "ai.onnx.preview.training"}[static_cast<size_t>(v)]);
+                   entry->set_version(1000);
+                 }),
       model_kind("two opsets of one domain",
                  [](ModelProto& m, int v) {
                    auto* entry = m.add_opset_import();

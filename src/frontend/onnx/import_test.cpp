@@ -873,6 +873,37 @@ TEST_F(EarlyOpsets, TilesPadsAndScales) {
   EXPECT_EQ(result({{"x", tensor({1, 2}, {1, 1, 1, 2})}}, 1), (std::vector<double>{0, 1, 2, 1, 2, 0, 1, 2, 1, 2}));
 }
 
+// Opset 10 says no more than "nearest": a smaller image has the pixels behind.
+TEST_F(EarlyOpsets, ResizingToTheNearest) {
+  input("x", {1, 1, 2, 4});
+  auto* scales = initializer("scales", {4});
+  for (const float scale : {1.0f, 1.0f, 0.6f, 0.6f}) scales->add_float_data(scale);
+  node("Resize", {"x", "scales"}, {"y"});
+  output("y");
+  const auto x = tensor({1, 2, 3, 4, 5, 6, 7, 8}, {1, 1, 2, 4});
+  EXPECT_EQ(result({{"x", x}}, 10), (std::vector<double>{1, 3}));
+  scales->set_float_data(2, 1.0f);
+  scales->set_float_data(3, 1.5f);
+  EXPECT_EQ(result({{"x", x}}, 10), (std::vector<double>{1, 1, 2, 3, 3, 4, 5, 5, 6, 7, 7, 8}));
+  scales->set_float_data(2, 0.6f);
+  EXPECT_EQ(error(), ErrorCode::E603);
+}
+
+// The only version with a scale for each group is one that went out of use.
+TEST_F(EarlyOpsets, NormalizationOfGroups) {
+  input("x", {1, 4, 2});
+  for (const auto& [name, a, b] : {std::tuple("scale", 2.0f, 4.0f), std::tuple("bias", 1.0f, 0.0f)}) {
+    auto* t = initializer(name, {2});
+    t->add_float_data(a);
+    t->add_float_data(b);
+  }
+  int_attribute(node("GroupNormalization", {"x", "scale", "bias"}, {"y"}), "num_groups", 2);
+  output("y");
+  const auto y = result({{"x", tensor({1, 3, 1, 3, 7, 5, 7, 5}, {1, 4, 2})}}, 18);
+  const std::vector<double> wanted{-1, 3, -1, 3, 4, -4, 4, -4};
+  for (size_t i = 0; i < 8; ++i) EXPECT_NEAR(y.at(i), wanted[i], 1e-4) << i;
+}
+
 TEST_F(EarlyOpsets, NormalizationOfActivations) {
   input("x", {2, 2});
   for (const auto& [name, a, b] : {std::tuple("scale", 2.0f, 4.0f), std::tuple("bias", 1.0f, 0.0f),

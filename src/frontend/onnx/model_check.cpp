@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdint>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -131,7 +132,8 @@ class Checker {
     Opsets opsets;
     for (const auto& entry : imports) {
       const std::string domain = is_standard_domain(entry.domain()) ? std::string() : entry.domain();
-      if (entry.version() < 1 || (domain.empty() && entry.version() > kMaxOpset))
+      const int64_t newest = domain.empty() ? kMaxOpset : is_onnx_domain(domain) ? newest_opset(domain) : INT64_MAX;
+      if (entry.version() < 1 || entry.version() > newest)
         return fail(ErrorCode::E609, fmt::format("opset {} of \"{}\"", entry.version(), shortened(domain)));
       // Tools that merge models state the same one twice.
       if (const auto [known, is_new] = opsets.emplace(domain, entry.version());

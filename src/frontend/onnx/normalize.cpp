@@ -185,10 +185,19 @@ Result<> dropout(ModelNode& node, const Form& form) {
   return {};
 }
 
-// Nearest and linear resizing with corners of the input and the output laid on each other at zero.
+// Nearest and linear resizing with corners of the input and the output laid on each other at zero. The nearest pixel is
+// that before where an axis becomes larger, and that behind where it becomes smaller.
 Result<> resize_asymmetric(ModelNode& node, const Form&) {
+  bool enlarges = true, reduces = false;
+  if (const Value* scales = node.inputs.size() == 2 ? node.inputs[1] : nullptr; scales && scales->is_constant()) {
+    const std::vector<double> all = to_doubles(*scales->constant);
+    enlarges = std::ranges::any_of(all, [](double scale) { return scale > 1; });
+    reduces = std::ranges::any_of(all, [](double scale) { return scale < 1; });
+  }
+  if (enlarges && reduces && node.attrs.get_string("mode", "nearest") == "nearest")
+    return unsupported(node, "to the nearest, which enlarges one axis and reduces another");
   node.attrs.set("coordinate_transformation_mode", std::string("asymmetric"));
-  node.attrs.set("nearest_mode", std::string("floor"));
+  node.attrs.set("nearest_mode", std::string(reduces ? "ceil" : "floor"));
   if (node.inputs.size() == 2) node.inputs = {node.inputs[0], nullptr, node.inputs[1]};
   return {};
 }

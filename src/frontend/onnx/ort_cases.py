@@ -183,6 +183,7 @@ def self_attention(make):
     make("attention_mask_of_queries", "Attention", [x, w, b, RANDOM.integers(0, 2, (2, 3, 3)).astype(np.int32)],
          num_heads=2)
     make("attention_causal", "Attention", [x, w, b], num_heads=2, unidirectional=1)
+    make("attention_causal_filter", "Attention", [x, w, b, mask], num_heads=2, unidirectional=1, mask_filter_value=-5.0)
     make("attention_past", "Attention", [x, w, b, None, f32(2, 2, 2, 4, 4)], n_outputs=2, num_heads=2,
          unidirectional=1)
     make("attention_bias", "Attention", [x, w, b, None, None, f32(2, 2, 3, 3)], num_heads=2)
@@ -302,6 +303,8 @@ def normalised(make):
 
 def renamed(make):
     make("trilu", "Trilu", [f32(3, 4)], upper=0)
+    make("grid_sample_cubic_border", "GridSample", [f32(1, 2, 5, 5), 2 * f32(1, 3, 4, 2)], domain="", mode="bicubic",
+         padding_mode="border")
     make("gather_nd", "GatherND", [f32(3, 4), np.array([[1, 2], [0, 3]], np.int64)])
     make("quantize_linear", "QuantizeLinear", [f32(3, 4), np.abs(f32(4)) + np.float32(0.1), whole(U8, 4)], axis=1)
     make("dequantize_linear", "DequantizeLinear", [whole(I8, 3, 4), f32(3), whole(I8, 3)], axis=0)

@@ -27,7 +27,7 @@ const FormalSchema* OperatorSchema::formal(std::span<const FormalSchema> formals
 const OperatorSchema* find_schema(std::string_view domain, std::string_view name, int64_t version) {
   const OperatorSchema* last = nullptr;
   for (const OperatorSchema& schema : versions(domain, name))
-    if (schema.since_version <= version && !schema.is_deprecated) last = &schema;
+    if (schema.since_version <= version && (!schema.is_deprecated || !last)) last = &schema;
   return last;
 }
 

@@ -38,8 +38,8 @@ struct OperatorSchema {
   static const FormalSchema* formal(std::span<const FormalSchema> formals, int i);
 };
 
-/// The operator as opset `version` of its domain has it; of one that went out of use, its last version before. Null:
-/// there is none.
+/// The operator as opset `version` of its domain has it; of one that went out of use, its last version before, or the
+/// only one. Null: there is none.
 const OperatorSchema* find_schema(std::string_view domain, std::string_view name, int64_t version);
 /// All operators that opset `version` of the domain has.
 std::vector<const OperatorSchema*> schemas_of(std::string_view domain, int64_t version);

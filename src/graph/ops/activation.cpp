@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "graph/op_util.h"
+#include "graph/parameter_shapes.h"
 
 namespace fettle {
 namespace {
@@ -73,6 +74,10 @@ Tensors clip(const Node& node, std::span<const te::Tensor> in) {
     return x;
   }));
 }
+Types clip_type(const Node& node) {
+  for (const size_t i : {1, 2}) FETTLE_TRY_VOID(check_one_number(node, i));
+  return same_type(node);
+}
 constexpr ParamInput clip_params[] = {{1, "min", kFloat}, {2, "max", kFloat}};
 
 // The slope broadcasts to the input.
@@ -83,8 +88,7 @@ Tensors prelu(const Node& node, std::span<const te::Tensor> in) {
   }));
 }
 Types prelu_type(const Node& node) {
-  FETTLE_TRY(const Shape shape, broadcast(node, shape_of(node, 0), shape_of(node, 1)));
-  if (shape.size() != shape_of(node, 0).size()) return bad_types(node, "the slope's rank is larger than the input's");
+  FETTLE_TRY_VOID(check_broadcasts_to(node, shape_of(node, 0), 1));
   return same_type(node);
 }
 
@@ -104,7 +108,7 @@ constexpr OpDef activation_defs[] = {
     unary<mish>("Mish"),
     unary<gelu>("Gelu"),
     unary<shrink>("Shrink"),
-    define(kElementwise, "Clip", {1, 3}, same_type, clip, {.params = clip_params, .is_pointwise = true}),
+    define(kElementwise, "Clip", {1, 3}, clip_type, clip, {.params = clip_params, .is_pointwise = true}),
     define(kBroadcast, "PRelu", 2, prelu_type, prelu, {.is_pointwise = true}),
 };
 

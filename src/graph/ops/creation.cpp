@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "graph/parameter_shapes.h"
 #include "graph/passes/lowering.h"
 #include "graph/small_types.h"
 
@@ -63,6 +64,7 @@ Types range_of_sizes(const Node& node) {
   return same_dtype(node, {max(ceildiv(limit - start, delta), 0)});
 }
 Types range_type(const Node& node) {
+  for (const size_t i : {0, 1, 2}) FETTLE_TRY_VOID(check_one_number(node, i));
   if (has_input(node, 3) || node.attrs.has("count")) {
     FETTLE_TRY(const auto count, dims_param(node, 3, "count"));
     if (count->size() != 1) return bad_attribute(node, "its count is no number");

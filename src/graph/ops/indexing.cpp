@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/parameter_shapes.h"
 #include "graph/passes/data_axes.h"
 #include "graph/stride.h"
 #include "graph/view.h"
@@ -292,6 +293,7 @@ Types pad_type(const Node& node) {
   const std::string mode = node.attrs.get_string("mode", "constant");
   if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
     return bad_attribute(node, "mode is " + mode);
+  FETTLE_TRY_VOID(check_one_number(node, 2));
   Shape shape = shape_of(node, 0);
   for (size_t d = 0; d < shape.size(); ++d) {
     const Dim extent = shape[d];
@@ -341,6 +343,12 @@ Tensors pad(const Node& node, std::span<const te::Tensor> in) {
 }
 
 // --- Expand, Tile
+
+// Where data tell an extent, that it fits is looked at as long as the node is there.
+bool expand_copies(const Node& node) {
+  const auto shape = dims_param(node, 1, "shape");
+  return shape && *shape && std::ranges::none_of(**shape, is_signed_by_data);
+}
 
 Types expand_type(const Node& node) {
   FETTLE_TRY(auto shape, dims_param(node, 1, "shape"));
@@ -727,7 +735,7 @@ constexpr OpDef indexing_defs[] = {
     passes::by_data<passes::pad_by_data>(
         moves("Pad", {1, 4}, pad_type, pad, {.params = pad_params, .is_copy = pad_copies})),
     moves("Expand", {1, 2}, expand_type, expand,
-          {.params = shape_params, .content = expand_content, .is_copy = always}),
+          {.params = shape_params, .content = expand_content, .is_copy = expand_copies}),
     moves("Tile", {1, 2}, tile_type, tile, {.params = repeats_params, .is_copy = always}),
     moves("Gather", 2, gather_type, gather, {.content = gather_content, .is_partial = may_have_no_places}),
     moves("GatherElements", 2, gather_elements_type, gather_elements, {.is_partial = may_have_no_places}),

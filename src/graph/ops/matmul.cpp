@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/parameter_shapes.h"
 #include "graph/passes/lowering.h"
 
 namespace fettle {
@@ -107,10 +108,7 @@ Types gemm_type(const Node& node) {
   const Shape &a = shape_of(node, 0), &b = shape_of(node, 1);
   FETTLE_TRY_VOID(common_dim(node, a[ta ? 0 : 1], b[tb ? 1 : 0], "what the sums go over"));
   Shape shape{a[ta ? 1 : 0], b[tb ? 0 : 1]};
-  if (has_input(node, 2)) {
-    FETTLE_TRY(const Shape all, broadcast(node, shape, shape_of(node, 2)));
-    if (all.size() != 2) return bad_types(node, "the addend has too many dims");
-  }
+  FETTLE_TRY_VOID(check_broadcasts_to(node, shape, 2));
   return same_dtype(node, std::move(shape));
 }
 

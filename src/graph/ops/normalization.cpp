@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/parameter_shapes.h"
 #include "graph/passes/lowering.h"
 
 namespace fettle {
@@ -46,6 +47,7 @@ Moments moments(const te::Tensor& x, const std::vector<Expr>& kept, const std::v
 
 Types normalized_type(const Node& node) {
   FETTLE_TRY_VOID(check_rank(node, 0, 1));
+  for (size_t i = 1; i < node.inputs.size(); ++i) FETTLE_TRY_VOID(check_broadcasts_to(node, shape_of(node, 0), i));
   return same_type(node);
 }
 
@@ -122,6 +124,12 @@ Types group_type(const Node& node) {
   if (groups < 1 || !may_divide(groups, channels))
     return bad_attribute(node, fmt::format("{} channels in {} groups", channels.to_string(), groups));
   note_divides(node, groups, channels, "channels in groups");
+  const bool scale_groups = node.attrs.get_int("per_group", 0) != 0;
+  for (const size_t i : {1, 2}) {
+    FETTLE_TRY_VOID(check_rank(node, i, 1, 1));
+    FETTLE_TRY_VOID(common_dim(node, scale_groups ? Dim(groups) : channels, shape_of(node, i)[0],
+                               fmt::format("{} and input {}", scale_groups ? "groups" : "channels", i)));
+  }
   return same_type(node);
 }
 

@@ -101,7 +101,8 @@ Result<Value*> attended(Lowering& g, const Node& node, const Heads& heads, Value
   if (node.attrs.get_int("unidirectional", 0) != 0) {
     Value* query = g.unsqueeze(count_up(g, heads.q, 2), {1});
     if (past) query = g("Add", {query, extent(g, past, 2)});
-    Value* hidden = g.attribute("mask_filter_value", -10000, dtype);
+    // Not by mask_filter_value, which may be any number: a later key has no weight.
+    Value* hidden = g.number(-std::numeric_limits<double>::infinity(), dtype);
     scores = g("Add", {scores, g("Where", {g("Less", {query, count_up(g, heads.k, 2)}), hidden, g.number(0, dtype)})});
   }
   scores = plus(g, scores, bias);
@@ -293,6 +294,8 @@ Values group_query_attention(Lowering& g, const Node& node) {
       return bad_attribute(node, fmt::format("{} is not supported", name));
   for (size_t i = kSinks + 1; i < node.inputs.size(); ++i)
     if (node.input(i)) return bad_attribute(node, fmt::format("input {} is not supported", i));
+  const int64_t window = node.attrs.get_int("local_window_size", -1);
+  if (window < 1 && window != -1) return bad_attribute(node, fmt::format("local_window_size is {}", window));
   FETTLE_TRY_VOID(check_given(node, {kLastPlace, kTotal}));
   const int64_t count = node.attrs.get_int("num_heads", 0), shared = node.attrs.get_int("kv_num_heads", 0);
   if (count < 1 || shared < 1 || count % shared != 0)
@@ -361,7 +364,7 @@ Values group_query_attention(Lowering& g, const Node& node) {
   Value* seen = nullptr;
   if (node.attrs.get_int("causal", 1) != 0) {
     seen = g("LessOrEqual", {key, place});
-    if (const int64_t window = node.attrs.get_int("local_window_size", -1); window > 0)
+    if (window > 0)
       seen = g("And", {seen, g("Less", {g("Sub", {place, g.number(static_cast<double>(window), kI64)}), key})});
   } else {
     seen = g("Less", {key, g.unsqueeze(lengths, {1, 2, 3})});

@@ -59,6 +59,10 @@ Result<Value*> activated(Lowering& g, const Node& node, Value* x, const std::vec
   if (name.empty()) return x;
   const auto* found = std::ranges::find(known, name, &Known::name);
   if (found == std::end(known)) return bad_attribute(node, "the activation " + name + " is not supported");
+  const size_t takes = !found->second.empty() ? 2 : !found->first.empty() ? 1 : 0;
+  if (params.size() > takes)
+    return bad_attribute(node,
+                         fmt::format("{} parameters of the activation {}, which has {}", params.size(), name, takes));
   Attrs attrs;
   if (!found->first.empty() && !params.empty()) attrs.set(std::string(found->first), params[0]);
   if (!found->second.empty() && params.size() > 1) attrs.set(std::string(found->second), params[1]);
@@ -89,9 +93,15 @@ constexpr std::string_view kGemm[] = {"alpha", "beta", "transA", "transB"};
 Values fused_gemm(Lowering& g, const Node& node) {
   std::vector<std::string_view> known(std::begin(kGemm), std::end(kGemm));
   std::vector<double> params;
+  std::string_view missing;
   for (const char* name : {"activation_alpha", "activation_beta", "activation_gamma"}) {
     known.push_back(name);
-    if (node.attrs.has(name)) params.push_back(node.attrs.get_float(name, 0));
+    if (!node.attrs.has(name))
+      missing = missing.empty() ? name : missing;
+    else if (!missing.empty())
+      return bad_attribute(node, fmt::format("{} without {}", name, missing));
+    else
+      params.push_back(node.attrs.get_float(name, 0));
   }
   known.push_back("activation");
   FETTLE_TRY_VOID(check_attributes(node, known));

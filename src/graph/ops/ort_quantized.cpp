@@ -122,6 +122,8 @@ Value* scaled(Lowering& g, Value* sum, Value* a_scale, Value* b_scale) {
 Values q_gemm(Lowering& g, const Node& node) {
   FETTLE_TRY_VOID(check_attributes(node, {"alpha", "transA", "transB"}));
   for (const size_t i : {0, 3}) FETTLE_TRY_VOID(check_rank(node, i, 2, 2));
+  if (!node.input(7) != !node.input(8))
+    return bad_attribute(node, "of the result's scale and zero point one is missing");
   Value* a = node.attrs.get_int("transA", 0) ? swapped(g, node.inputs[0]) : node.inputs[0];
   Value* b = node.attrs.get_int("transB", 0) ? swapped(g, node.inputs[3]) : node.inputs[3];
   Value* sum = g("MatMulInteger", {a, b, node.inputs[2], node.inputs[5]});

@@ -70,6 +70,9 @@ Taps taps_of(const std::vector<Expr>& points, const Coordinate& coordinate, cons
       [&](const std::vector<Var>& i) -> te::Body {
         Expr x = coordinate(to_indices(i));
         if (mode == Interpolation::kNearest) x = math("round", {x});
+        // Each neighbour is moved to the border by itself; from two pixels beyond on, all are the last one.
+        if (mode == Interpolation::kCubic && beyond == Beyond::kBorder)
+          return clamp(x, axis.number(-2), axis.last() + axis.number(2));
         return axis.within(x, beyond);
       },
       "place");

@@ -40,6 +40,35 @@ TEST(Lowering, UnknownAttributesAreRefusedByName) {
   EXPECT_EQ(optimize(other).error().code, ErrorCode::E606);
 }
 
+TEST(Lowering, WhatAttributesSayIsRefusedByName) {
+  struct Case {
+    const char* name;
+    int n_inputs;
+    Attrs attrs;
+    std::string_view why;
+  };
+  for (const auto& [name, n_inputs, attrs, why] : std::vector<Case>{
+           {"com.microsoft.FusedGemm",
+            2,
+            {{{"activation", std::string("HardSigmoid")}, {"activation_beta", 0.5}}},
+            "activation_beta without activation_alpha"},
+           {"com.microsoft.FusedGemm",
+            2,
+            {{{"activation", std::string("Relu")}, {"activation_alpha", 0.5}, {"transB", int64_t{1}}}},
+            "1 parameters of the activation Relu, which has 0"},
+           {"com.microsoft.GroupQueryAttention",
+            7,
+            {{{"num_heads", int64_t{1}}, {"kv_num_heads", int64_t{1}}, {"local_window_size", int64_t{0}}}},
+            "local_window_size is 0"},
+           {"com.microsoft.QGemm", 8, {}, "of the result's scale and zero point one is missing"}}) {
+    Graph g = graph_of(name, n_inputs, attrs);
+    const auto refused = optimize(g);
+    ASSERT_FALSE(refused) << name;
+    EXPECT_EQ(refused.error().code, ErrorCode::E606) << name;
+    EXPECT_NE(refused.error().message.find(why), std::string::npos) << refused.error().to_string();
+  }
+}
+
 // What cannot be typed makes the lowering fail, with the node's name, whatever comes after it.
 TEST(Lowering, TheFirstNodeThatFailsIsTold) {
   Graph g = graph_of("com.microsoft.FusedMatMul", 2, {{{"alpha", 0.5}}});  // [2, 3] · [2, 3]

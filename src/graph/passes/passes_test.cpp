@@ -52,6 +52,15 @@ TEST_F(PassTest, AnExpansionByUnitDimsIsAReshape) {
   optimize_to("Expand 1, Reshape 1");
 }
 
+// Whether it fits is known only when data have told the shape.
+TEST_F(PassTest, AnExpansionThatDataTellStays) {
+  g.add_output("y", op("Expand", {input("x", {3, 2}), input("shape", {2}, kI64)}));
+  g.add_output("z", op("Expand", {input("w", {1, 3, 2}), input("shape_of_w", {2}, kI64)}));
+  g.sort();
+  ASSERT_TRUE(optimize(g));
+  EXPECT_EQ(histogram(g), "DefineSizes 2, Expand 2") << to_text(g);
+}
+
 TEST_F(PassTest, SlicesGoBeforeTransposes) {
   Value* x = input("x", {4, 2, 3});
   Value* t = op("Transpose", {x}, ints("perm", {2, 0, 1}));  // [3, 4, 2]

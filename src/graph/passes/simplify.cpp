@@ -68,7 +68,7 @@ bool combine_scalars(Graph& graph, const Match& m) {
 Attrs shape_attr(const Match& m) { return reshape_attrs(m.root()->output()->shape()); }
 
 bool keeps_count(const Match& m) {
-  return element_count(m["x"]->shape()) == element_count(m.root()->output()->shape());
+  return is_copy(m) && element_count(m["x"]->shape()) == element_count(m.root()->output()->shape());
 }
 
 bool is_sorted(const Match& m) { return std::ranges::is_sorted(permutation(m.root())); }
