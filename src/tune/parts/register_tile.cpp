@@ -51,6 +51,8 @@ struct Tiling {
   Chosen choice;
   std::optional<size_t> blocked;            // the reduce iterator that depth cuts
   std::optional<size_t> unrolled_channels;  // few, and so unrolled beside the taps
+  bool packs = false;                       // what could be read in place
+  BlockRef panels = {};                     // which fills them
 
   Result<int64_t> pick(const std::string& choice, std::vector<int64_t> candidates, size_t preferred = 0,
                        std::vector<double> weights = {}) const {
@@ -70,12 +72,14 @@ struct Tiling {
 
   Result<> finish(BlockRef copy);
   Result<> decide();
+  Result<> choose_packing();
   Result<> order_tiles();
   int64_t panel_bytes() const;
   bool streams_panels() const;
   bool streams_from_l2() const;
   bool threads_share_rows() const;
   bool panels_keep_windows() const;
+  bool fills_each_panel() const;
   Result<bool> pack();
   Result<> tile_loops(bool padded, BlockRef back);
   bool guards_rows(size_t iter) const;
@@ -192,8 +196,32 @@ Result<> Tiling::decide() {
     if (choice.depth > 0) blocked = roles.reduce[0];
   }
   FETTLE_TRY_VOID(order_taps());
+  FETTLE_TRY_VOID(choose_packing());
   return order_tiles();
 }
+
+// A right factor that is no constant is read in place, or from panels that are filled while the program runs. That pays
+// where its rows lie so that the caches hold few of them, and several tiles read them.
+Result<> Tiling::choose_packing() {
+  if (roles.panel || !roles.packable || !roles.row || !structure.multiplies_two_loads || options.shared > 0) return {};
+  const AccessPattern& load = structure.loads[*roles.packable];
+  if (load.touches(*roles.row) || structure.store.buffer->dtype != load.buffer->dtype) return {};
+  const int64_t run = choice.tile.vectors * lanes * load.buffer->dtype.element_bytes();
+  int64_t tiles = (extent(*roles.row) + choice.tile.rows - 1) / choice.tile.rows, stride = 0;
+  for (size_t i : roles.outside) tiles *= extent(i);
+  for (size_t i : roles.reduce)
+    if (load.touches(i)) stride = std::max(stride, std::abs(load.strides[i]) * load.buffer->dtype.element_bytes());
+  if (tiles < preferences::kTilesOfPanel || stride <= run) return {};
+  const auto held = static_cast<double>(cache_bytes_of_runs(target, 1, run, stride));
+  const bool is_far = static_cast<double>(panel_bytes()) > preferences::kOfSecondLevel * held;
+  FETTLE_TRY(const int64_t packed, pick("pack", {0, 1}, is_far || tiles >= preferences::kManyTilesOfPanel ? 1 : 0));
+  packs = packed != 0;
+  if (packs) roles.panel = roles.packable;
+  return {};
+}
+
+// Each panel just before its tiles, so that it is still near.
+bool Tiling::fills_each_panel() const { return packs && !choice.rows_outside && choice.block == 0; }
 
 // Guards that depend on an iterator and on the rows of the tile are constants once both are unrolled.
 bool Tiling::guards_rows(size_t iter) const {
@@ -365,9 +393,9 @@ bool Tiling::streams_from_l2() const {
 Result<bool> Tiling::pack() {
   if (!roles.panel) return false;
   const AccessPattern& load = structure.loads[*roles.panel];
-  FETTLE_TRY(const BlockRef panels, pack_panels(s, block, load.buffer,
-                                                panel_map(structure, roles, load, choice.tile.vectors * lanes,
-                                                          layouts.blocked_reduce, lanes)));
+  FETTLE_TRY(panels, pack_panels(s, block, load.buffer,
+                                 panel_map(structure, roles, load, choice.tile.vectors * lanes, layouts.blocked_reduce,
+                                           lanes)));
   if (roles.panel_is_constant) {  // runs once, when the program is compiled
     FETTLE_TRY(const BlockNode* copy, block_node(s, panels));
     made.insert(made.end(), {copy->name, copy->name + "_pad"});
@@ -482,6 +510,15 @@ Result<> Tiling::tile_loops(bool padded, BlockRef back) {
     }
   }
 
+  Loops dealt_out = outer;
+  if (fills_each_panel()) {
+    FETTLE_TRY_VOID(compute_at(s, {.block = panels, .loop = columns[0], .preserve_unit_loops = false}));
+    const auto at = std::ranges::find(outer, columns[0]) - outer.begin();
+    FETTLE_TRY_VOID(vectorize_copy(s, panels, static_cast<size_t>(at) + 1 + (blocked ? 1 : 0), lanes, false));
+    FETTLE_TRY_VOID(finish(panels));
+    dealt_out.resize(static_cast<size_t>(at) + 1);
+  }
+
   // --- accumulators
   if (blocked) {
     FETTLE_TRY(const std::vector<BlockRef> copies,
@@ -500,8 +537,8 @@ Result<> Tiling::tile_loops(bool padded, BlockRef back) {
   if (options.shared == 0) {
     // Without rows each vector is read from the second-level cache for one multiply-add.
     const double ns = alone_ns(target, structure) * (roles.row ? 1 : 2);
-    FETTLE_TRY(const bool dealt_out, worth_threads(s, decider, options.threads, ns));
-    if (dealt_out) FETTLE_TRY_VOID(parallelize(s, outer, {.threads = options.threads}));
+    FETTLE_TRY(const bool pays, worth_threads(s, decider, options.threads, ns));
+    if (pays) FETTLE_TRY_VOID(parallelize(s, dealt_out, {.threads = options.threads}));
   }
   Loops turning;
   for (const LoopRef& loop : reduce) {
@@ -572,7 +609,7 @@ Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
   const bool far = 2 * steps * extent(roles.vector) * element > l2;
   const bool two_fit = 4 * at_once * choice.tile.vectors * lanes * element <= 2 * l2;
   size_t preferred = 0;
-  if (exists(panels)) {
+  if (exists(panels) && !fills_each_panel()) {
     candidates.push_back(kNextPanel);
     if (far && two_fit && !choice.rows_outside) preferred = 1;
   }

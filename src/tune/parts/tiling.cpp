@@ -189,7 +189,10 @@ std::optional<TilingRoles> tiling_roles(const Func& func, const BlockStructure& 
     const AccessPattern& load = block.loads[l];
     if (!is_packable(block, load, *vector)) continue;
     const bool constant = is_constant(func, load.buffer) || is_made_of_constants(func, load.buffer);
-    if (!constant && load.strides[*vector] == 1) continue;
+    if (!constant && load.strides[*vector] == 1) {
+      if (!roles.packable) roles.packable = l;
+      continue;
+    }
     if (!roles.panel || (constant && !roles.panel_is_constant)) {
       roles.panel = l;
       roles.panel_is_constant = constant;

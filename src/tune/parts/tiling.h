@@ -26,6 +26,7 @@ struct TilingRoles {
   std::vector<size_t> outside;       // other spatial iterators on which it does not
   std::vector<size_t> reduce;        // in the order in which the loops shall be nested
   std::optional<size_t> panel;       // load that is packed into panels of whole tiles: constant, or not contiguous
+  std::optional<size_t> packable;    // load that may be: contiguous, and no constant
   std::vector<size_t> vector_loads;  // loads that move with the vector iterator
   std::vector<size_t> row_loads;     // loads that move with the row iterator and not with the vector
   bool panel_is_constant = false;

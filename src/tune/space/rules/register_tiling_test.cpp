@@ -48,6 +48,38 @@ TEST(DefaultSchedule, GroupsAreTilesOfTheirOwn) {
   expect_same(func, *s);
 }
 
+// Rows of 2048 columns fall into few sets of the caches: a right factor that is no constant is read from panels, each
+// filled before its tiles. Two tiles are too few to pay for that.
+TEST(DefaultSchedule, PacksARightFactorThatCachesDoNotHold) {
+  const auto product = [](int64_t m, int64_t n, int64_t k) {
+    return testing::matmul_workload(m, n, k, false, false, false, false);
+  };
+  EXPECT_EQ(decided(product(128, 2048, 512), 1, "pack"), 1);
+  EXPECT_EQ(decided(product(128, 1000, 200), 1, "pack"), 0);
+  const auto few = default_schedule(product(16, 2048, 512), avx512(), 1);
+  ASSERT_OK(few);
+  EXPECT_EQ(choices(*few).find("/pack"), std::string::npos);
+}
+
+// With rows, columns and steps left over; by two threads; with the reduction in blocks; rows outside of panels.
+TEST(DefaultSchedule, PackedRightFactorsAreTheSame) {
+  for (const auto& [m, n, k] : {std::tuple{48, 64, 20}, {37, 38, 33}, {39, 70, 260}})
+    for (const int threads : {1, 2})
+      for (const char* outside : {"0", "1"})
+        for (const char* depth : {"0", "256"}) {
+          const DecisionMap decisions = {{"register_tiling/C/pack", "1"},
+                                         {"register_tiling/C/tile", "12x2"},
+                                         {"register_tiling/C/rows_outside", outside},
+                                         {"register_tiling/C/depth", depth}};
+          const Func func = testing::matmul_workload(m, n, k, false, false, false, n % 2 == 0);
+          const auto s =
+              rule_space().generate(func, avx512(), threads, 1, std::make_shared<const DecisionMap>(decisions));
+          ASSERT_OK(s);
+          EXPECT_NE(choices(*s).find("pack: 1"), std::string::npos) << choices(*s);
+          expect_same(func, *s);
+        }
+}
+
 // Threads that took panels of 72 channels would write into the same cache lines.
 TEST(DefaultSchedule, DealsOutRowsWhereThreadsWouldShareLines) {
   const auto conv = [](int64_t channels) {
