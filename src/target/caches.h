@@ -21,8 +21,8 @@ inline int64_t cache_bytes(const Target& target, size_t level) {
   return level < target.caches.size() ? target.caches[level].size_bytes : usual_cache_bytes(level);
 }
 
-/// Bytes that it holds of runs of `run` bytes each, `stride` bytes apart: such that are multiples of large powers of two
-/// fall into few of its sets.
+/// Bytes that it holds of runs of `run` bytes, `stride` bytes apart. Where the stride is a multiple of a large power of
+/// two, they fall into few of its sets.
 ///   48 KiB of 12 ways, runs of 128 bytes, 8192 apart   →   1536: two sets
 inline int64_t cache_bytes_of_runs(const Target& target, size_t level, int64_t run, int64_t stride) {
   constexpr int64_t kUsualWays = 8, kLine = 64;

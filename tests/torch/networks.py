@@ -1,4 +1,4 @@
-"""Networks of torchvision, timm and transformers, small, with seeded weights: nothing is downloaded."""
+"""Networks of torchvision, timm and transformers with seeded weights: nothing is downloaded."""
 
 import timm
 import torch
@@ -7,55 +7,65 @@ import transformers
 from torchvision.models.vision_transformer import VisionTransformer
 
 
-def image(size=64, batch=2):
-    return torch.randn(batch, 3, size, size)
+def image(full, size=64):
+    return torch.randn(1, 3, 224, 224) if full else torch.randn(2, 3, size, size)
 
 
-def tokens(count=100, length=12, batch=2):
-    return torch.randint(0, count, (batch, length))
-
-
-def _vision(name, size=64, **options):
-    def make():
-        return getattr(torchvision.models, name)(weights=None, **options).eval(), (image(size),)
+def _vision(name, **options):
+    def make(full):
+        return getattr(torchvision.models, name)(weights=None, **options).eval(), (image(full),)
 
     return make
 
 
-def _segmentation():
-    return torchvision.models.segmentation.lraspp_mobilenet_v3_large(weights=None, weights_backbone=None).eval(), (image(),)
+def _segmentation(full):
+    model = torchvision.models.segmentation.lraspp_mobilenet_v3_large(weights=None, weights_backbone=None)
+    return model.eval(), (image(full),)
 
 
-def _vit():
-    return VisionTransformer(32, 8, 2, 4, 64, 128, num_classes=10).eval(), (image(32),)
+def _vit(full):
+    size, patch, layers, heads, width = (224, 16, 6, 6, 384) if full else (32, 8, 2, 4, 64)
+    return VisionTransformer(size, patch, layers, heads, width, 2 * width, num_classes=10).eval(), (image(full, size),)
 
 
 def _timm(name, size=64, **options):
-    def make():
-        return timm.create_model(name, pretrained=False, **options).eval(), (image(size),)
+    def make(full):
+        return timm.create_model(name, pretrained=False, **options).eval(), (image(full, size),)
 
     return make
 
 
-def _language(kind, **options):
-    """A model of transformers by its configuration."""
+def _language(kind, options):
+    """A model of transformers by its configuration, which follows from width, layers and heads."""
 
-    def make():
-        config = getattr(transformers, f"{kind}Config")(vocab_size=100, use_cache=False, **options)
+    def make(full):
+        sizes = options(512, 4, 8) if full else options(64, 2, 4)
+        config = getattr(transformers, f"{kind}Config")(vocab_size=100, use_cache=False, **sizes)
         named = {"Bert": "BertModel", "GPT2": "GPT2LMHeadModel", "T5": "T5EncoderModel"}.get(kind)
         model = getattr(transformers, named or f"{kind}Model")(config).eval()
-        return model, (tokens(),)
+        return model, (torch.randint(0, 100, (1, 128) if full else (2, 12)),)
 
     return make
 
 
-_SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
-_GROUPED = {**_SMALL, "num_key_value_heads": 2}
+def _encoder(width, layers, heads):
+    return {
+        "hidden_size": width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "intermediate_size": 2 * width,
+    }
 
-def made(name):
-    """The network and its inputs. Weights that start as zeros get values: else results would be zeros."""
+
+def _grouped(width, layers, heads):
+    return {**_encoder(width, layers, heads), "num_key_value_heads": heads // 2}
+
+
+def made(name, full=False):
+    """The network and its inputs: small ones, or such as are used, of one image of 224 x 224 or 128 tokens.
+    Weights that start as zeros get values: else results would be zeros."""
     torch.manual_seed(0)
-    model, inputs = NETWORKS[name]()
+    model, inputs = NETWORKS[name](full)
     with torch.no_grad():
         for weights in model.parameters():
             if not weights.any():
@@ -83,15 +93,24 @@ NETWORKS = {
     "timm ghostnet": _timm("ghostnet_050"),
     "timm resmlp": _timm("resmlp_12_224", 224),
     "timm poolformer": _timm("poolformer_s12"),
-    "bert": _language("Bert", **_SMALL),
-    "gpt2": _language("GPT2", n_embd=64, n_layer=2, n_head=4),
-    "distilbert": _language("DistilBert", dim=64, n_layers=2, n_heads=4, hidden_dim=128),
-    "roberta": _language("Roberta", **_SMALL),
-    "electra": _language("Electra", embedding_size=64, **_SMALL),
-    "t5": _language("T5", d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4),
-    "opt": _language("OPT", hidden_size=64, num_hidden_layers=2, num_attention_heads=4, ffn_dim=128, word_embed_proj_dim=64),
-    "llama": _language("Llama", **_GROUPED),
-    "qwen2": _language("Qwen2", **_GROUPED),
-    "gemma": _language("Gemma", head_dim=16, **_GROUPED),
-    "mamba": _language("Mamba", hidden_size=64, num_hidden_layers=2),
+    "bert": _language("Bert", _encoder),
+    "gpt2": _language("GPT2", lambda w, n, h: {"n_embd": w, "n_layer": n, "n_head": h}),
+    "distilbert": _language("DistilBert", lambda w, n, h: {"dim": w, "n_layers": n, "n_heads": h, "hidden_dim": 2 * w}),
+    "roberta": _language("Roberta", _encoder),
+    "electra": _language("Electra", lambda w, n, h: {"embedding_size": w, **_encoder(w, n, h)}),
+    "t5": _language("T5", lambda w, n, h: {"d_model": w, "d_kv": w // h, "d_ff": 2 * w, "num_layers": n, "num_heads": h}),
+    "opt": _language(
+        "OPT",
+        lambda w, n, h: {
+            "hidden_size": w,
+            "num_hidden_layers": n,
+            "num_attention_heads": h,
+            "ffn_dim": 2 * w,
+            "word_embed_proj_dim": w,
+        },
+    ),
+    "llama": _language("Llama", _grouped),
+    "qwen2": _language("Qwen2", _grouped),
+    "gemma": _language("Gemma", lambda w, n, h: {"head_dim": w // h, **_grouped(w, n, h)}),
+    "mamba": _language("Mamba", lambda w, n, h: {"hidden_size": w, "num_hidden_layers": n}),
 }
