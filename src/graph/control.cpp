@@ -11,7 +11,9 @@
 namespace fettle {
 namespace {
 
-bool is_true(const Value* value) { return value && value->is_constant() && value->constant->int_at(0) != 0; }
+bool is_true(const Value* value) {
+  return value && value->is_constant() && value->constant->n_elems() == 1 && value->constant->int_at(0) != 0;
+}
 
 }  // namespace
 

@@ -182,6 +182,35 @@ std::vector<Kind> node_kinds() {
                   add_ints_tensor(g, "axes", pick({std::vector<int64_t>{9}, {0, 0}, {INT64_MAX}}, v));
                   add_node(g, "Unsqueeze", {"x", "axes"}, {"y"});
                 }),
+      node_kind(
+          "a parameter of no elements",
+          [](onnx::GraphProto* g, int v) {
+            auto* none = g->add_initializer();
+            none->set_name("none");
+            none->add_dims(0);
+            none->set_data_type(v % 2 == 0 ? TensorProto::BOOL : TensorProto::FLOAT);
+            if (v == 0) add_node(g, "Dropout", {"x", "", "none"}, {"y"});
+            if (v == 1) add_node(g, "Clip", {"x", "none"}, {"y"});
+            if (v == 2) {
+              auto* body = add_body(add_node(g, "Loop", {"", "none", "x"}, {"y"}), "body", "w");
+              add_value(body->add_input(), "i", {}, TensorProto::INT64);
+              add_value(body->add_input(), "goes_on", {}, TensorProto::BOOL);
+              add_value(body->add_input(), "v", {1, 2, 8, 8});
+              body->mutable_output(0)->set_name("goes_on");
+              body->add_output()->set_name("w");
+            }
+            if (v == 3) {
+              add_ints_tensor(g, "i", {1});
+              add_ints_tensor(g, "depth", {3});
+              add_node(g, "OneHot", {"i", "depth", "none"}, {"y"});
+            }
+          },
+          4),
+      node_kind("a scale that does not broadcast",
+                [](onnx::GraphProto* g, int v) {
+                  add_value(g->add_input(), "s", pick({std::vector<int64_t>{7}, {1, 1, 1, 1, 8}, {3, 1, 1}}, v));
+                  add_node(g, "LayerNormalization", {"x", "s"}, {"y"});
+                }),
       node_kind("shapes that do not broadcast",
                 [](onnx::GraphProto* g, int v) {
                   add_value(g->add_input(), "b", pick({std::vector<int64_t>{7}, {3, 1, 1, 2}, {2, 8, 9}}, v));

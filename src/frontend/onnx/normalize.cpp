@@ -159,9 +159,10 @@ Result<> dropout(ModelNode& node, const Form& form) {
   if (form.opset < 7) {
     trains = node.attrs.get_int("is_test", 0) == 0;
   } else if (training) {
-    const bool drops_nothing = ratio && ratio->is_constant() && ratio->constant->at(0) == 0;
-    const bool never = training->is_constant() && training->constant->at(0) == 0;
-    trains = !drops_nothing && !never;
+    const auto is_zero = [](const Value* value) {
+      return value && value->is_constant() && value->constant->n_elems() == 1 && value->constant->at(0) == 0;
+    };
+    trains = !is_zero(ratio) && !is_zero(training);
   }
   const bool numeric_mask = form.opset < 10 && is_used(node, 1);
   if (trains || numeric_mask) {

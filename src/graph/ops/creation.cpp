@@ -118,6 +118,8 @@ Types one_hot_type(const Node& node) {
   if (!known)
     return not_known(node, "OneHot needs its depth when the model is compiled, as a number or from the inputs' sizes");
   const Dim& depth = *known;
+  FETTLE_TRY_VOID(check_rank(node, 2, 1, 1));
+  FETTLE_TRY_VOID(common_dim(node, shape_of(node, 2)[0], 2, "the values of off and on"));
   note_not_negative(node, depth, "the depth");
   if (depth.max() < 0 || depth.min() > kMaxDim)
     return bad_attribute(node, fmt::format("a depth of {}", depth.to_string()));
