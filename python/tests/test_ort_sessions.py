@@ -117,6 +117,25 @@ class Descriptions(Both):
             squares.append(self.alike(run)[0])
         self.assertTrue(squares[0].all() and squares[1].all())
 
+    def test_idle_threads_may_be_told_not_to_spin(self):
+        for entry in ("0", "1"):
+            def run(runtime, entry=entry):
+                options = runtime.SessionOptions()
+                options.intra_op_num_threads = 2
+                options.add_session_config_entry("session.intra_op.allow_spinning", entry)
+                said = options.get_session_config_entry("session.intra_op.allow_spinning")
+                return [said, of(runtime, affine(), options=options).run(None, {"x": X})]
+
+            self.alike(run)
+
+    def test_a_wrong_shape_is_an_invalid_argument_that_names_the_input(self):
+        for runtime in BOTH:
+            session = of(runtime, affine())
+            with self.assertRaises(runtime.capi.onnxruntime_pybind11_state.InvalidArgument) as raised:
+                session.run(None, {"x": numpy.ones((2, 7, 5), numpy.float32)})
+            self.assertIn("INVALID_ARGUMENT", str(raised.exception))
+            self.assertIn("input: x", str(raised.exception))
+
     def test_what_else_a_session_says(self):
         def said(runtime):
             session = of(runtime, affine(), providers=["CPUExecutionProvider"])

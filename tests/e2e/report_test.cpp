@@ -281,6 +281,8 @@ TEST_F(Page, HoldsTwoThousandTasksOnANarrowWindow) {
   EXPECT_EQ(browser_->evaluate("document.documentElement.scrollWidth <= innerWidth"), true);
   EXPECT_GT(browser_->evaluate("document.querySelector('#latency svg').clientWidth"), 500)
       << "its letters stay readable";
+  EXPECT_EQ(browser_->evaluate("document.querySelector('#share svg').getBoundingClientRect().right <= innerWidth"), true)
+      << "all shares are seen at once";
   expect_quiet();
   keep_picture("narrow");
 }

@@ -178,7 +178,8 @@
     }
     return section('share', 'Where the time goes', 'Shares', [
       h('p', {class: 'note'}, tuned ? 'Each task’s share of the estimated latency.' : `Each kernel’s share of the time of all, in ${data.names[0]}.`),
-      frame('Shares of the estimated latency', width, height, parts), h('ul', {class: 'legend'}, entries)]);
+      h('div', {class: 'bar'}, s('svg', {viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img',
+        'aria-label': 'Shares of the estimated latency'}, parts)), h('ul', {class: 'legend'}, entries)]);
   };
 
   const nodes = calls => calls.map(call => h('div', {}, [

@@ -87,31 +87,45 @@ int64_t channel_of(const Node* node, int64_t outer, int64_t inner) {
 std::optional<ConstantTensor> scaled_weights(const Node* node,
                                              const std::function<double(int64_t outer, int64_t inner)>& factor) {
   const ConstantTensor& w = *node->inputs[1]->constant;
-  std::vector<double> values = to_doubles(w);
   const int64_t n_outer = w.shape[0], n_inner = w.shape[1];
-  const size_t rest = n_outer * n_inner == 0 ? 0 : values.size() / static_cast<size_t>(n_outer * n_inner);
-  std::vector<double> largest;  // of each channel
+  const int64_t rest = n_outer * n_inner == 0 ? 0 : w.n_elems() / (n_outer * n_inner);
+  // visit(first element, end, outer, inner) of each pair of channels
   const auto each = [&](const auto& visit) {
-    size_t at = 0;
+    int64_t at = 0;
     for (int64_t i = 0; i < n_outer; ++i)
-      for (int64_t j = 0; j < n_inner; ++j) {
-        const auto channel = static_cast<size_t>(channel_of(node, i, j));
-        if (channel >= largest.size()) largest.resize(channel + 1);
-        const double f = factor(i, j);
-        for (size_t k = 0; k < rest; ++k, ++at) visit(at, f, largest[channel]);
-      }
+      for (int64_t j = 0; j < n_inner; ++j, at += rest)
+        visit(static_cast<size_t>(at), static_cast<size_t>(at + rest), i, j);
   };
-  each([&](size_t at, double f, double& most) {
-    values[at] *= f;
-    most = std::max(most, std::abs(values[at]));
+  if (w.dtype == kF32) {
+    auto made = make_tensor(kF32, w.shape);
+    if (!made) return std::nullopt;
+    const std::span<const float> from = w.elems<float>();
+    const std::span<float> to = made->elems<float>();
+    each([&](size_t at, size_t end, int64_t i, int64_t j) {
+      const double f = factor(i, j);
+      for (; at < end; ++at) to[at] = static_cast<float>(from[at] * f);
+    });
+    return std::move(*made).finish();
+  }
+  std::vector<double> values = to_doubles(w);
+  std::vector<double> largest;  // of each channel
+  each([&](size_t at, size_t end, int64_t i, int64_t j) {
+    const auto channel = static_cast<size_t>(channel_of(node, i, j));
+    if (channel >= largest.size()) largest.resize(channel + 1);
+    const double f = factor(i, j);
+    for (; at < end; ++at) {
+      values[at] *= f;
+      largest[channel] = std::max(largest[channel], std::abs(values[at]));
+    }
   });
   auto made = to_tensor(values, w.dtype, w.shape);
   if (!made) return std::nullopt;
   if (computed_dtype(w.dtype) == w.dtype) return std::move(*made);
   const double error = constant_error(w.dtype);
   bool holds = true;
-  each([&](size_t at, double, double most) {
-    holds = holds && std::abs(made->at(static_cast<int64_t>(at)) - values[at]) <= error * most;
+  each([&](size_t at, size_t end, int64_t i, int64_t j) {
+    const double most = largest[static_cast<size_t>(channel_of(node, i, j))];
+    for (; at < end; ++at) holds = holds && std::abs(made->at(static_cast<int64_t>(at)) - values[at]) <= error * most;
   });
   if (!holds) return std::nullopt;
   return std::move(*made);

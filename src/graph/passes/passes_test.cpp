@@ -207,6 +207,42 @@ TEST_F(PassTest, WhatOthersUseStays) {
   optimize_to("Conv 1, Mul 1");
 }
 
+// What only renames memory is copied by its strides: no program runs, however many elements there are.
+TEST_F(PassTest, ConstantsAreTransposedSlicedAndReshapedWithoutAProgram) {
+  Value* w = random({3, 40, 70});
+  const auto bytes = w->constant->bytes;
+  const std::vector<float> elems(w->constant->elems<float>().begin(), w->constant->elems<float>().end());
+  Value* x = input("x", {1});
+  g.add_output("t", op("Add", {op("Transpose", {w}, ints("perm", {2, 0, 1})), x}));
+  g.add_output("s",
+               op("Add", {op("Slice", {w, numbers({3, 5}), numbers({40, 60}), numbers({1, 2}), numbers({3, 2})}), x}));
+  g.add_output("r", op("Add", {op("Reshape", {w, numbers({70, 120})}), x}));
+  g.sort();
+  ASSERT_TRUE(passes::infer_shapes(g, {}));
+  int runs = 0;
+  const PassContext context{
+      .run = [&](const Func&, std::span<const BufferArg>) -> Result<> { return ++runs, Result<>(); }};
+  ASSERT_TRUE(passes::fold_constants(g, context));
+  EXPECT_EQ(runs, 0);
+  const auto folded = [&](size_t i) -> const ConstantTensor& {
+    return *g.outputs()[i].value->producer->inputs[0]->constant;
+  };
+  for (size_t i = 0; i < 3; ++i) ASSERT_TRUE(g.outputs()[i].value->producer->inputs[0]->is_constant());
+  ASSERT_EQ(folded(0).shape, (std::vector<int64_t>{70, 3, 40}));
+  ASSERT_EQ(folded(1).shape, (std::vector<int64_t>{3, 13, 28}));
+  ASSERT_EQ(folded(2).shape, (std::vector<int64_t>{70, 120}));
+  EXPECT_EQ(folded(2).bytes, bytes) << "the same memory";
+  const auto at = [&](int64_t a, int64_t b, int64_t c) { return elems[static_cast<size_t>((a * 40 + b) * 70 + c)]; };
+  const auto t = folded(0).elems<float>(), s = folded(1).elems<float>(), r = folded(2).elems<float>();
+  for (int64_t a = 0, i = 0; a < 70; ++a)
+    for (int64_t b = 0; b < 3; ++b)
+      for (int64_t c = 0; c < 40; ++c, ++i) ASSERT_EQ(t[static_cast<size_t>(i)], at(b, c, a)) << i;
+  for (int64_t a = 0, i = 0; a < 3; ++a)
+    for (int64_t b = 0; b < 13; ++b)
+      for (int64_t c = 0; c < 28; ++c, ++i) ASSERT_EQ(s[static_cast<size_t>(i)], at(a, 3 + 3 * b, 5 + 2 * c)) << i;
+  EXPECT_TRUE(std::ranges::equal(r, elems));
+}
+
 TEST_F(PassTest, TransposedConvolutionTakesFactors) {
   Value* x = input("x", {1, 4, 3, 3});
   Attrs attrs = ints("strides", {2, 2});
