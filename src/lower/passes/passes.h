@@ -59,7 +59,8 @@ Func note_carried_buffers(const Func& func);
 /// Whether the loop is noted so.
 bool carries_buffer(const ForNode& loop, const BufferNode& buffer);
 
-/// Annotates a program that has scans other than copies: in_order = 1. Code generators look there for loops that nothing made vectors.
+/// Annotates a program that has scans other than copies: in_order = 1. Code generators look there for loops that
+/// nothing made vectors.
 Func note_scans(const Func& func);
 
 /// In such programs, what a loop adds to one element again and again is kept in registers until its end, also of a
