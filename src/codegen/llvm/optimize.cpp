@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kMark = "fettle-plain-loops";
 
-// The passes take about 50 µs an instruction. What is larger is mostly written out, and was given its final form.
+// What is larger would take long, is mostly written out, and was given its final form.
 constexpr unsigned kMostInstructions = 10'000;
 
 // As the names in `opt -passes`.
