@@ -9,6 +9,7 @@ inline constexpr const char* kMicroKernelKey = "micro_kernel";  // 1: a micro-ke
 inline constexpr const char* kContractKey = "contract";         // 0 or 1: whether a*b + c may be one rounding
 inline constexpr const char* kHostKey = "host";                 // 1: calls are of kernels, through the run-time system
 inline constexpr const char* kLateKey = "late";  // of a host program: buffers whose addresses stand where it is told
+inline constexpr const char* kInOrderKey = "in_order";  // 1: it has scans; in lowering, and of what is lowered
 inline constexpr const char* kNumericsKey = "numerics";       // how its results may differ from those of the workload
 inline constexpr const char* kErrorBoundKey = "error_bound";  // how far, in units of epsilon
 

@@ -6,6 +6,8 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include "base/check.h"
+#include "ir/annotations.h"
 #include "ir/compare.h"
 #include "ir/interpret.h"
 #include "ir/query.h"
@@ -250,6 +252,26 @@ TEST(Lower, ACpuHasNoThreadsToBindTo) {
 TEST(Lower, GemmWithoutNotesOrMicroKernels) {
   expect_same(parsed(gemm(9, 13, 5, "partition", "pad")), {.pipeline = Pipeline::kWhole});
   expect_same(parsed(gemm(9, 13, 5, "partition", "pad")), {.pipeline = Pipeline::kPlain});
+}
+
+TEST(Lower, ProgramsWithScansSaySo) {
+  const auto is_noted = [](const char* kind, const char* value) {
+    const auto lowered = lower(parsed(fmt::format(R"(
+func f(A: f32[16], B: f32[16] output):
+  for i in 16:
+    block B(vi: {}[16] = i):
+      reads A[vi]
+      writes B[vi]
+      B[vi] = {}
+)",
+                                                  kind, value)),
+                               *parse_target("x86-64-avx512"));
+    FETTLE_CHECK(lowered.has_value());
+    return lowered->kernel.funcs.at("f")->annotations.get_int(kInOrderKey, 0) == 1;
+  };
+  EXPECT_TRUE(is_noted("scan", "A[vi] + 1.0"));
+  EXPECT_FALSE(is_noted("scan", "A[vi]"));
+  EXPECT_FALSE(is_noted("spatial", "A[vi] + 1.0"));
 }
 
 TEST(Lower, TellsOfEachPassInOrder) {

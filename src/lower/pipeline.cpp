@@ -107,6 +107,7 @@ constexpr std::array kBegin = std::to_array<Pass>({
     {"split_prologue", split},
     {"mark_pipelines", each<mark_pipelines>},
     {"note_carried_buffers", each<note_carried_buffers>},
+    {"note_scans", each<note_scans>},
     {"flatten_blocks", each<flatten_blocks>},
 });
 constexpr std::array kAccesses = std::to_array<Pass>({
@@ -115,6 +116,7 @@ constexpr std::array kAccesses = std::to_array<Pass>({
     {"drop_private_guards", each<drop_private_guards>},  // tails only: the guards of values come next
     {"annihilate_guards", each<annihilate_guards>},
     {"tighten_loops", each<tighten>},
+    {"hoist_updates", each<hoist_updates>},
     {"flatten_accesses", each<flatten_accesses>},
     {"peel_tails", each<peel_tails>},
     {"cascade_sums", each<cascade>},

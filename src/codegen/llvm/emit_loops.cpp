@@ -160,7 +160,10 @@ void FunctionEmitter::emit_for(const ForNode& node) {
   // Where nobody asks for the number, counting down leaves the flags set.
   const bool down = counter->use_empty();
   if (down) counter->setIncomingValue(0, extent);
-  Value* next = down ? b.CreateSub(counter, b.getInt64(1)) : b.CreateAdd(counter, b.getInt64(1), "", true, true);
+  // Counters below 0 pass -1 + 1, which wraps around as an unsigned number.
+  const int64_t* from = as_int(node.min);
+  const bool is_unsigned = from && *from >= 0;
+  Value* next = down ? b.CreateSub(counter, b.getInt64(1)) : b.CreateAdd(counter, b.getInt64(1), "", is_unsigned, true);
   counter->addIncoming(next, latch);
   if (tests_first) {
     b.CreateBr(header);

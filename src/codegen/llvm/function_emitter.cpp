@@ -5,6 +5,7 @@
 #include "codegen/captures.h"
 #include "codegen/context_users.h"
 #include "codegen/late_buffers.h"
+#include "codegen/llvm/optimize.h"
 #include "ir/annotations.h"
 #include "ir/fields.h"
 #include "rt/abi.h"
@@ -48,6 +49,7 @@ Function* emit_function(ModuleState& state, const Func& func, const std::string&
   auto* function = cast<Function>(state.module.getOrInsertFunction(name, type).getCallee());
   function->setLinkage(exported ? GlobalValue::ExternalLinkage : GlobalValue::InternalLinkage);
   state.set_attributes(function);
+  if (func->annotations.get_int(kInOrderKey, 0) != 0) mark_plain_loops(*function);
 
   FunctionEmitter emitter(state, *func.get(), function, func->body);
   unsigned at = 0;
@@ -336,6 +338,7 @@ void FunctionEmitter::emit_parallel(const ForNode& node) {
   auto* body = Function::Create(body_type, GlobalValue::InternalLinkage,
                                 func_.name + ".parallel" + std::to_string(state_.parallel_bodies++), state_.module);
   state_.set_attributes(body);
+  if (func_.annotations.get_int(kInOrderKey, 0) != 0) mark_plain_loops(*body);
   body->addParamAttr(0, llvm::Attribute::NoAlias);
   FunctionEmitter inner(state_, func_, body, node.body);
   auto& ib = inner.vb_.here();

@@ -13,6 +13,8 @@
 #include <memory>
 #include <mutex>
 
+#include "codegen/llvm/optimize.h"
+
 namespace fettle::llvm_backend {
 
 using namespace llvm;
@@ -80,6 +82,7 @@ Result<> set_machine(Module& module, const Target& target) {
 
 Result<std::vector<uint8_t>> emit_machine_code(Module& module, const Target& target, bool as_text) {
   FETTLE_TRY(TargetMachine * machine, machine_for(target));
+  optimize(module, *machine);
   llvm::SmallVector<char, 0> bytes;
   raw_svector_ostream out(bytes);
   legacy::PassManager passes;

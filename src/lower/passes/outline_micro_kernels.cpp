@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "ir/annotations.h"
 #include "ir/compare.h"
+#include "ir/query.h"
 #include "ir/rewrite.h"
 #include "lower/passes/passes.h"
 #include "lower/passes/range_mutator.h"
@@ -255,11 +256,13 @@ class MicroKernelBuilder : public Mutator {
 
 class Outliner : public RangeMutator {
  public:
-  Outliner(IrModule& module, const Func& func) : RangeMutator(func), module_(module) {}
+  Outliner(IrModule& module, const Func& func)
+      : RangeMutator(func), module_(module), in_order_(func->annotations.get_int(kInOrderKey, 0) != 0) {}
   using Mutator::rewrite;
   Stmt rewrite(const Stmt& s) override {
     const auto* alloc = s.as<AllocateNode>();
-    if (!alloc || !is_in_registers(*alloc->buffer) || !can_outline(s)) return RangeMutator::rewrite(s);
+    if (!alloc || !is_in_registers(*alloc->buffer) || has_plain_sums(*alloc) || !can_outline(s))
+      return RangeMutator::rewrite(s);
     MicroKernelBuilder builder(s, analyzer_);
     Stmt body = builder.rewrite(s);
     Func micro_kernel = builder.finish(body);
@@ -273,6 +276,11 @@ class Outliner : public RangeMutator {
   }
 
  private:
+  // Sums of a program in order that no lanes were asked for (hoist_updates): code generators make lanes of their terms.
+  bool has_plain_sums(const AllocateNode& tile) const {
+    return in_order_ &&
+           !contains<ForNode>(tile.body, [](const ForNode& loop) { return loop.loop_kind == ForKind::kVectorized; });
+  }
   // Not where registers of an outer kernel are at work: they have no address.
   static bool can_outline(const Stmt& kernel) {
     bool possible = true;
@@ -301,6 +309,7 @@ class Outliner : public RangeMutator {
   }
 
   IrModule& module_;
+  const bool in_order_;
 };
 
 }  // namespace

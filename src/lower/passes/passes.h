@@ -59,6 +59,16 @@ Func note_carried_buffers(const Func& func);
 /// Whether the loop is noted so.
 bool carries_buffer(const ForNode& loop, const BufferNode& buffer);
 
+/// Annotates a program that has scans other than copies: in_order = 1. Code generators look there for loops that
+/// nothing made vectors.
+Func note_scans(const Func& func);
+
+/// In such programs, what a loop adds to one element again and again is kept in registers until its end, also of a
+/// tile of lanes and unrolled loops. Nothing else in the loop may touch the element, as the loops' bounds show.
+///   for k in j: A[i, j] = A[i, j] - A[i, k] * A[k, j]
+///   →  if 0 < j: kept[0] = A[i, j]; for k in j: kept[0] = kept[0] - A[i, k] * A[k, j]; A[i, j] = kept[0]
+Func hoist_updates(const Func& func);
+
 /// Plain loops: what vectorize, unroll, parallel and bind asked for is forgotten, and registers are memory.
 Func forget_annotations(const Func& func);
 
