@@ -490,6 +490,12 @@ TEST(StableHloImport, WrongTypesAreRefused) {
   };
   EXPECT_EQ(refused("  %r = stablehlo.reshape %x : (tensor<2x3xf32>) -> tensor<6xf32>"), ErrorCode::kNone);
   EXPECT_EQ(refused("  %r = \"stablehlo.negate\"(%x) : (tensor<2x3xf32>) -> tensor<6xf32>"), ErrorCode::E605);
+  for (const char* op : {"cosine", "transpose", "rng_bit_generator"})  // without their results
+    EXPECT_NE(refused(std::string("  \"stablehlo.") + op +
+                      "\"(%x) : (tensor<2x3xf32>) -> ()\n"
+                      "  %r = stablehlo.reshape %x : (tensor<2x3xf32>) -> tensor<6xf32>"),
+              ErrorCode::kNone)
+        << op;
   EXPECT_EQ(refused("  %r = \"stablehlo.reshape\"(%x) : (tensor<2x3xf32>) -> tensor<7xf32>", "tensor<7xf32>"),
             ErrorCode::E605);
 }

@@ -149,8 +149,12 @@ class OpImport {
   /// Operand i, which is real. E603
   Result<Value*> real(size_t i) const;
   bool is_complex(size_t i) const { return in[i].is_complex(); }
-  const Type& result_type(size_t i = 0) const { return op.result_types[i]; }
-  DType result_dtype(size_t i = 0) const { return op.result_types[i].element.dtype; }
+  /// Of a result that the program does not have, a number's: import_op refuses it when it is made.
+  const Type& result_type(size_t i = 0) const {
+    static const Type number_type{.element = {.dtype = kF32}};
+    return i < op.result_types.size() ? op.result_types[i] : number_type;
+  }
+  DType result_dtype(size_t i = 0) const { return result_type(i).element.dtype; }
   /// The result's shape as its type has it. E604 where an extent is open, for which `open` has none.
   Result<Shape> result_shape(size_t i = 0, const Shape* open = nullptr) const;
 

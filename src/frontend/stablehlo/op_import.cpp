@@ -90,7 +90,7 @@ Result<Tensors> import_with(OpImport& o, const OpEntry& entry) {
     });
     if (same && std::ranges::none_of(o.in, per_axis)) {
       FETTLE_TRY(Tensors results, entry.import(o));
-      for (size_t i = 0; i < results.size(); ++i) results[i].quantization = o.op.result_types[i].element.quantization;
+      for (size_t i = 0; i < results.size(); ++i) results[i].quantization = o.result_type(i).element.quantization;
       return results;
     }
   }
@@ -113,7 +113,7 @@ Result<Tensors> import_with(OpImport& o, const OpEntry& entry) {
   FETTLE_TRY(Tensors results, entry.import(inner));
   FETTLE_TRY_VOID(inner.g.status());
   for (size_t i = 0; i < results.size(); ++i)
-    if (const auto& quantization = o.op.result_types[i].element.quantization) {
+    if (const auto& quantization = o.result_type(i).element.quantization) {
       FETTLE_TRY(results[i], quantized(o, results[i], quantization));
     }
   return results;

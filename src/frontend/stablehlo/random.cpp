@@ -135,7 +135,7 @@ Result<Tensors> rng_bit_generator(OpImport& o) {
   const Elements e(o);
   FETTLE_TRY(Value * given, o.real(0));
   FETTLE_TRY(const Shape shape, o.result_shape(1));
-  const DType dtype = o.op.result_types[1].element.dtype;
+  const DType dtype = o.result_dtype(1);
   if (given->rank() != 1 || !given->is_static() || (given->dtype() != kU64 && given->dtype() != kU32))
     return o.mistaken("its state is no list of unsigned numbers");
   Words state = read_state(o, e, given);
