@@ -170,7 +170,7 @@ TEST_F(Command, InspectsWhatAPassLeaves) {
   const std::string code = fettle({"inspect", path("model.onnx"), "--task", "0", "--ir"}).out;
   const std::string last = after("relax_lane_masks", true).out;
   EXPECT_EQ(last.substr(last.find("entry lowered func")), code.substr(code.find("entry lowered func")));
-  EXPECT_NE(after("flatten_blocks", true).out.find("# after flatten_blocks, 5 of "), std::string::npos);
+  EXPECT_NE(after("flatten_blocks", true).out.find("# after flatten_blocks, 6 of "), std::string::npos);
   // Of the schedule.
   const std::string workload = fettle({"inspect", path("model.onnx"), "--task", "0"}).out;
   const std::string start = after("0", true).out;

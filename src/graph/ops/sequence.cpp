@@ -248,11 +248,12 @@ Result<Values> split_to_sequence(Lowering& g, const Node& node) {
   const bool keeps = split || node.attrs.get_int("keepdims", 1) != 0;
   // The pieces' sizes: a list, or one size for all but the last.
   constexpr size_t kMostPieces = 256;
+  constexpr int64_t kMostLatePieces = 16;  // whose sizes data tell: where one begins is a sum of those before it
   std::optional<std::vector<Dim>> sizes;
   Dim size = 1;
   if (split && split->rank() == 1) {
     sizes = content_of(*split);
-    if (!sizes && split->is_static()) sizes = g.sizes(split, 0);
+    if (!sizes && split->is_static() && split->extents()[0] <= kMostLatePieces) sizes = g.sizes(split, 0);
   } else {
     if (split) size = g.sizes(g.reshape(split, {}), 0).front();
     if (size.max() < 1) return bad_attribute(node, "a piece has no elements");

@@ -62,6 +62,16 @@ TEST_F(Sequences, APieceOfATensorIsASlice) {
   EXPECT_EQ(g.outputs()[0].value->shape(), (Shape{1, n_}));
 }
 
+// Where the last one begins would be a sum of all their sizes.
+TEST_F(Sequences, ManyPiecesWhoseSizesDataTellAreNotListed) {
+  Value* sizes = g.add_input("sizes", {kI64, {100}});
+  const auto s = many("SplitToSequence", {input("x", {n_}), sizes});
+  g.add_output("n", many("SequenceLength", {s[0], s[1]}, 1)[0]);
+  g.add_output("y", many("SequenceAt", {s[0], s[1], position(99)}, 1)[0]);
+  ASSERT_TRUE(optimize(g));
+  EXPECT_LT(g.nodes().size(), 50u) << to_text(g);
+}
+
 // A few numbers of a file must not become a list without end.
 TEST_F(Sequences, PiecesWithoutNumberAreNotListed) {
   const auto s = many("SplitToSequence", {input("x", {0, kMaxDim})}, 2, {{"axis", int64_t{1}}});
