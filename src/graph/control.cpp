@@ -11,9 +11,10 @@
 namespace fettle {
 namespace {
 
-bool is_true(const Value* value) {
-  return value && value->is_constant() && value->constant->n_elems() == 1 && value->constant->int_at(0) != 0;
+bool is_known(const Value* value, bool truth) {
+  return value && value->is_constant() && value->constant->n_elems() == 1 && (value->constant->int_at(0) != 0) == truth;
 }
+bool is_true(const Value* value) { return is_known(value, true); }
 
 }  // namespace
 
@@ -40,7 +41,7 @@ Dim LoopParts::iterations() const {
       most = max(0, min((*content)[0], kMaxDim));
       if (is_counted()) return most;
     }
-  if (first_condition() && first_condition()->is_constant() && !is_true(first_condition())) return 0;
+  if (is_known(first_condition(), false)) return 0;
   const std::vector<Dim> defined = dims_of_attr(node, kDefinesKey);
   if (!defined.empty() && !(defined.back() == Dim(-1))) return defined.back();
   return Dim::symbol(node.name + ".iterations", 0, most.max());
