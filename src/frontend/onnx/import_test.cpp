@@ -1090,6 +1090,27 @@ TEST_F(OnnxImport, ASequenceIsItsTensors) {
   EXPECT_EQ(graph->outputs()[1].value->type->to_string(), "i64[x.n + 1, 2]");
 }
 
+TEST_F(OnnxImport, NumbersOfInitializersFitTheirType) {
+  relu_model();
+  auto* t = initializer("w", {1});
+  for (const auto& [type, fits, beyond] : {std::tuple{TensorProto::UINT8, 255, 300},
+                                           {TensorProto::INT8, -128, -129},
+                                           {TensorProto::FLOAT16, 65535, 65536}}) {
+    t->set_data_type(type);
+    t->clear_raw_data();
+    t->clear_float_data();
+    t->clear_int32_data();
+    t->add_int32_data(fits);
+    EXPECT_EQ(error(), ErrorCode::kNone) << fits;
+    t->set_int32_data(0, beyond);
+    EXPECT_EQ(error(), ErrorCode::E606) << beyond;
+  }
+  t->clear_int32_data();
+  t->set_data_type(TensorProto::UINT32);
+  t->add_uint64_data(uint64_t{1} << 32);
+  EXPECT_EQ(error(), ErrorCode::E606);
+}
+
 TEST_F(OnnxImport, OperatorsOfAnyNumberOfInputsLeaveOutNone) {
   input("a", {2});
   input("b", {2});

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <functional>
@@ -50,6 +51,14 @@ Result<ConstantTensor> unpacked(DType dtype, std::vector<int64_t> shape, const s
   return std::move(out).finish();
 }
 
+// Whether the numbers in int32_data are of so many bits, signed or not. E606.
+Result<> check_bits(const TensorProto& tensor, int bits) {
+  const auto beyond = std::ranges::find_if(
+      tensor.int32_data(), [bits](int32_t value) { return value < -(1 << (bits - 1)) || value >= 1 << bits; });
+  if (beyond == tensor.int32_data().end()) return {};
+  return fail(ErrorCode::E606, fmt::format("the element {} does not fit {} bits", *beyond, bits), tensor.name());
+}
+
 // The fields for values that are not raw: one repeated field for each group of types.
 Result<ConstantTensor> read_typed_fields(const TensorProto& tensor, DType dtype, std::vector<int64_t> shape) {
   const auto filled_with = [&](const auto& source, auto copy) -> Result<ConstantTensor> {
@@ -77,6 +86,8 @@ Result<ConstantTensor> read_typed_fields(const TensorProto& tensor, DType dtype,
     case TensorProto::UINT64:
       return filled_with(tensor.uint64_data(), typed(uint64_t{}));
     case TensorProto::UINT32:
+      if (std::ranges::any_of(tensor.uint64_data(), [](uint64_t value) { return value > UINT32_MAX; }))
+        return fail(ErrorCode::E606, "an element does not fit 32 bits", tensor.name());
       return filled_with(tensor.uint64_data(), typed(uint32_t{}));
     case TensorProto::INT32:
       return filled_with(tensor.int32_data(), typed(int32_t{}));
@@ -84,6 +95,7 @@ Result<ConstantTensor> read_typed_fields(const TensorProto& tensor, DType dtype,
     case TensorProto::UINT16:
     case TensorProto::FLOAT16:   // bits
     case TensorProto::BFLOAT16:  // bits
+      FETTLE_TRY_VOID(check_bits(tensor, 16));
       return filled_with(tensor.int32_data(), typed(uint16_t{}));
     case TensorProto::BOOL:
     case TensorProto::INT8:
@@ -93,12 +105,14 @@ Result<ConstantTensor> read_typed_fields(const TensorProto& tensor, DType dtype,
     case TensorProto::FLOAT8E5M2:
     case TensorProto::FLOAT8E5M2FNUZ:
     case TensorProto::FLOAT8E8M0:
+      FETTLE_TRY_VOID(check_bits(tensor, 8));
       return filled_with(tensor.int32_data(), typed(uint8_t{}));
     case TensorProto::INT4:
     case TensorProto::UINT4:
     case TensorProto::INT2:
     case TensorProto::UINT2:
     case TensorProto::FLOAT4E2M1: {  // a packed byte in each
+      FETTLE_TRY_VOID(check_bits(tensor, 8));
       FETTLE_TRY(const int64_t bytes, file_bytes(dtype, shape));
       if (tensor.int32_data_size() != bytes) return wrong_length(tensor);
       return unpacked(dtype, std::move(shape),
