@@ -190,7 +190,7 @@ class Cascader {
         update.places.push_back(&loop);
       } else {
         update.steps.push_back(loop.var.get());
-        if (repeats) update.terms = std::min(update.terms * std::min(n, kManyTurns), kManyTurns);
+        if (repeats) update.terms = std::clamp<int64_t>(update.terms * std::min(n, kManyTurns), 1, kManyTurns);
       }
       updates.push_back(std::move(update));
     }

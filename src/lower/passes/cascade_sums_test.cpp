@@ -45,6 +45,14 @@ const Shape kSums[] = {
      "  for k in 30000:\n"
      "    C[0] = C[0] + A[k]\n",
      {30000, 1}},
+    {"a loop without turns inside",
+     "lowered func f(A: f32[5000], C: f32[1] output):\n"
+     "  C[0] = 0.0\n"
+     "  for k in 5000:\n"
+     "    for l in 0:\n"
+     "      C[0] = C[0] + A[k + l]\n"
+     "    C[0] = C[0] + A[k]\n",
+     {5000, 1}},
     {"begins inside the loop",
      "lowered func f(A: f32[5000], C: f32[1] output):\n"
      "  for k in 5000:\n"
@@ -149,6 +157,16 @@ TEST(CascadeSums, NoAccumulatorTakesManyTerms) {
     const double sum = result_of(cut, {terms, {0.0f}})[0];
     EXPECT_LE(std::abs(sum - exact) / exact, 2e-7) << n;
   }
+}
+
+TEST(CascadeSums, LoopsWithoutTurnsAreLeft) {
+  const Func func = lowered(
+      "lowered func f(A: f32[1], C: f32[1] output):\n"
+      "  C[0] = 0.0\n"
+      "  for k in 0:\n"
+      "    for l in 0:\n"
+      "      C[0] = C[0] + A[k + l]\n");
+  EXPECT_EQ(to_text(cascade_sums(func)), to_text(func));
 }
 
 TEST(CascadeSums, LeavesProductsAndShortSums) {
