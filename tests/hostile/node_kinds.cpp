@@ -211,6 +211,12 @@ std::vector<Kind> node_kinds() {
                   add_value(g->add_input(), "s", pick({std::vector<int64_t>{7}, {1, 1, 1, 1, 8}, {3, 1, 1}}, v));
                   add_node(g, "LayerNormalization", {"x", "s"}, {"y"});
                 }),
+      node_kind("labels of other scores",
+                [](onnx::GraphProto* g, int v) {
+                  add_value(g->add_input(), "labels", pick({std::vector<int64_t>{3, 8, 8}, {1, 7, 8}, {1, 8, 9}}, v),
+                            TensorProto::INT64);
+                  add_node(g, v == 0 ? "NegativeLogLikelihoodLoss" : "SoftmaxCrossEntropyLoss", {"x", "labels"}, {"y"});
+                }),
       node_kind("shapes that do not broadcast",
                 [](onnx::GraphProto* g, int v) {
                   add_value(g->add_input(), "b", pick({std::vector<int64_t>{7}, {3, 1, 1, 2}, {2, 8, 9}}, v));

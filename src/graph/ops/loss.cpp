@@ -17,6 +17,8 @@ Result<Value*> likelihood_loss(Lowering& g, const Node& node, Value* input, Valu
     return bad_attribute(node, "reduction is " + reduction);
   FETTLE_TRY_VOID(check_rank(node, 0, 2));
   FETTLE_TRY_VOID(check_rank(node, 1, rank_of(node, 0) - 1, rank_of(node, 0) - 1));
+  for (size_t d = 0; d < shape_of(node, 1).size(); ++d)
+    FETTLE_TRY_VOID(common_dim(node, shape_of(node, 0)[d == 0 ? 0 : d + 1], shape_of(node, 1)[d], "scores and labels"));
   const DType dtype = input->dtype();
   Value* kept = nullptr;  // 1 where the target counts
   if (node.attrs.has("ignore_index")) {
