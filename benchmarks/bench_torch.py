@@ -17,13 +17,15 @@ import time
 
 import torch
 import torch._dynamo.utils
-import torch.utils._pytree
 from torch._dynamo.backends.common import aot_autograd
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "torch"))
 
+THREADS = torch.get_num_threads()  # fettle_torch sets it to one
+
 import fettle.torch  # noqa: E402
+from fettle_torch import flat  # noqa: E402
 from networks import NETWORKS, made  # noqa: E402
 
 FIRST_CALL_S = 2.0  # more than AOTAutograd takes
@@ -34,6 +36,7 @@ AOT = aot_autograd(
     inference_compiler=lambda graph, _: graph,
     decompositions=fettle.torch._decompositions(),
 )
+MLP = "MLP of 256"
 BACKENDS = {"aot": AOT, "inductor": "inductor", "fettle": "fettle"}
 
 
@@ -46,19 +49,10 @@ def cases():
         yield name, *made(name, full=True)
 
 
-MLP = "MLP of 256"
-
-
-def tensors(result):
-    """Those of floats in a result of any form."""
-    found = torch.utils._pytree.tree_leaves(dict(result) if isinstance(result, dict) else result)
-    return [t for t in found if isinstance(t, torch.Tensor) and t.is_floating_point()]
-
-
 def apart(mine, expected):
     """The largest difference, of scale."""
-    pairs = list(zip(tensors(mine), tensors(expected), strict=True))
-    return max(float((a - b).abs().max() / b.abs().max()) for a, b in pairs)
+    pairs = zip(flat(mine), flat(expected), strict=True)
+    return max(float((a - b).abs().max() / b.abs().max()) for a, b in pairs if b.is_floating_point())
 
 
 def breaks():
@@ -93,7 +87,7 @@ def call_times(calls, inputs, seconds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--only", default="", help="models whose name contains this")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--threads", type=int, default=THREADS)
     parser.add_argument("--time", type=float, default=2, help="seconds for each")
     parser.add_argument("--out", default=str(ROOT / "build/bench"), help="folder of torch.json")
     options = parser.parse_args()
@@ -120,6 +114,9 @@ def main():
             _, _, plain_breaks = compiled(model, inputs, "eager")
             made = {backend: compiled(model, inputs, backend) for backend in BACKENDS}
             refused = sum(fettle.torch.statistics.refused.values())
+            if made["fettle"][0] is None:
+                print(f"{name:<20} fails{row(f'{name}: fails', 1, '', 0)}", flush=True)
+                continue
             calls = {"eager": model, **{b: made[b][0] for b in ("inductor", "fettle") if made[b][0] is not None}}
             off = apart(calls["fettle"](*inputs), model(*inputs))
             for call in calls.values():
