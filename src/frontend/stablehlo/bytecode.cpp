@@ -225,9 +225,8 @@ void OperatorReader::read_attributes(ByteReader& r, Op& op, uint8_t parts) {
     }
   }
   if (!properties.at_end()) properties.fail(fmt::format("properties of {} have bytes after their end", op.name));
-  std::ranges::stable_sort(op.attributes, {}, &Attributes::value_type::first);
-  const auto twice = std::ranges::adjacent_find(op.attributes, {}, &Attributes::value_type::first);
-  if (r.ok() && twice != op.attributes.end()) r.fail(fmt::format("{} has attribute {} twice", op.name, twice->first));
+  const std::string* twice = sort_by_name(op.attributes);
+  if (r.ok() && twice) r.fail(fmt::format("{} has attribute {} twice", op.name, *twice));
 }
 
 // It has a name and the devices' order, which a program for one device does not look at.

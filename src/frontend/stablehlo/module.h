@@ -133,6 +133,8 @@ inline StructValue::~StructValue() = default;
 
 /// Null where it is missing.
 const Attribute* find_attribute(const Attributes& attributes, std::string_view name);
+/// Puts them in the order of their names. The name of one that stands twice, or null.
+const std::string* sort_by_name(Attributes& attributes);
 
 /// Values are numbers, each of one function: results of operators, and arguments of blocks, as they come.
 using ValueId = int32_t;

@@ -334,9 +334,8 @@ std::string read_symbol(TextReader& r) {
 }
 
 void sort_attributes(TextReader& r, Attributes& attributes) {
-  std::ranges::stable_sort(attributes, {}, &Attributes::value_type::first);
-  const auto twice = std::ranges::adjacent_find(attributes, {}, &Attributes::value_type::first);
-  if (twice != attributes.end()) r.in.expected(fmt::format("attribute '{}' but once", twice->first));
+  if (const std::string* twice = sort_by_name(attributes))
+    r.in.expected(fmt::format("attribute '{}' but once", *twice));
 }
 
 Attributes read_dictionary(TextReader& r, std::string_view open, std::string_view close) {

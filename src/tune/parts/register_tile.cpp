@@ -51,7 +51,6 @@ struct Tiling {
   Chosen choice;
   std::optional<size_t> blocked;            // the reduce iterator that depth cuts
   std::optional<size_t> unrolled_channels;  // few, and so unrolled beside the taps
-  bool packs = false;                       // what could be read in place
   BlockRef panels = {};                     // which fills them
 
   Result<int64_t> pick(const std::string& choice, std::vector<int64_t> candidates, size_t preferred = 0,
@@ -215,13 +214,14 @@ Result<> Tiling::choose_packing() {
   const auto held = static_cast<double>(cache_bytes_of_runs(target, 1, run, stride));
   const bool is_far = static_cast<double>(panel_bytes()) > preferences::kOfSecondLevel * held;
   FETTLE_TRY(const int64_t packed, pick("pack", {0, 1}, is_far || tiles >= preferences::kManyTilesOfPanel ? 1 : 0));
-  packs = packed != 0;
-  if (packs) roles.panel = roles.packable;
+  if (packed != 0) roles.panel = roles.packable;
   return {};
 }
 
 // Each panel just before its tiles, so that it is still near.
-bool Tiling::fills_each_panel() const { return packs && !choice.rows_outside && choice.block == 0; }
+bool Tiling::fills_each_panel() const {
+  return roles.panel && roles.panel == roles.packable && !choice.rows_outside && choice.block == 0;
+}
 
 // Guards that depend on an iterator and on the rows of the tile are constants once both are unrolled.
 bool Tiling::guards_rows(size_t iter) const {
