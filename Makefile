@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-polyhedral bench-python bench-quantised bench-recurrent bench-schedule bench-search bench-sizes bench-split bench-tasks bench-threads bench-tiles bench-torch bench-vendor check-hostile check-jax check-stablehlo check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format gpu-bundle lint sdist wheel site clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-polyhedral bench-python bench-quantised bench-recurrent bench-schedule bench-search bench-shapes bench-sizes bench-split bench-tasks bench-threads bench-tiles bench-torch bench-vendor check-hostile check-jax check-stablehlo check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format gpu-bundle lint sdist wheel site clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -92,6 +92,9 @@ bench-search: build ## Ways to search compared over 25 tasks (hours; goes on whe
 
 bench-learning: build ## What tuning some programs teaches about others: make bench-learning ARGS="a.jsonl b.jsonl" (docs/search.md)
 	@$(BUILD)/bin/bench-learning $(ARGS)
+
+bench-shapes: build ## Random shapes of products, convolutions, norms and attention, untuned: make bench-shapes ARGS="--seed 7"
+	@$(PYTHON) benchmarks/bench_shapes.py $(ARGS)
 
 bench-sizes: build models ## Kernels and models whose sizes are open beside those that were made for one size
 	@$(PYTHON) scripts/make_models.py --open

@@ -110,9 +110,9 @@ Result<> fit_classes(PlannedModel& planned, const std::vector<bool>& settled) {
 
 /// Of attention those products, by their numbers among fusible nodes, with which scores, softmax and product are one
 /// kernel of the device: nothing between these is written to memory then.
-Result<std::vector<int>> fused_to_one_kernel(const Graph& graph, const CompileOptions& options) {
+Result<std::vector<int>> fused_to_one_kernel(const Graph& graph, ImageLayout layout, const CompileOptions& options) {
   const std::vector<const Node*> fusible = fusible_nodes(graph);
-  FETTLE_TRY(const std::vector<Func> programs, fused_programs(graph, options.layout));
+  FETTLE_TRY(const std::vector<Func> programs, fused_programs(graph, layout));
   const auto target = std::make_shared<const Target>(options.target);
   std::map<Digest, bool> known;
   std::vector<int> chosen;
@@ -147,19 +147,29 @@ Result<> settle_schedules(PlannedModel& planned, const std::vector<bool>& settle
   return {};
 }
 
-Result<PlannedModel> plan_model(Plans& plans, const CompileOptions& options) {
-  PlannedModel planned{.graph = plans.graph(), .options = options};
-  KnownKernelCosts costs(options.target, nullptr, nullptr, options.max_error_bound);
-  PlanOptions planning{.layout = options.layout, .fused = {}};
+// Of so many nodes both layouts of images are planned: that takes as long again. A longer chain of them has channels last.
+constexpr size_t kFewNodes = 8;
+
+Result<const Plan*> plan_of(Plans& plans, const CompileOptions& options, KernelCosts& costs) {
+  const Graph& graph = *plans.graph();
+  PlanOptions planning{.layout = options.layout.value_or(ImageLayout::kChannelsLast), .fused = {}};
   if (options.target.has_threads()) planning.weights = WeightOrder::kAsImages;
   if (options.fused) {
     planning.fused = *options.fused;
   } else if (options.target.has_threads()) {  // of GPUs' kernels nothing is predicted yet
-    FETTLE_TRY(planning.fused, fused_to_one_kernel(*plans.graph(), options));
+    FETTLE_TRY(planning.fused, fused_to_one_kernel(graph, planning.layout, options));
+  } else if (!options.layout && graph.nodes().size() <= kFewNodes) {
+    return choose_plan(plans, options.threads, costs);
   } else {
-    FETTLE_TRY(planning.fused, choose_fused(*plans.graph(), options.layout, options.threads, costs));
+    FETTLE_TRY(planning.fused, choose_fused(graph, planning.layout, options.threads, costs));
   }
-  FETTLE_TRY(const Plan* const plan, plans.get(planning));
+  return plans.get(planning);
+}
+
+Result<PlannedModel> plan_model(Plans& plans, const CompileOptions& options) {
+  PlannedModel planned{.graph = plans.graph(), .options = options};
+  KnownKernelCosts costs(options.target, nullptr, nullptr, options.max_error_bound);
+  FETTLE_TRY(const Plan* const plan, plan_of(plans, options, costs));
   planned.plan = *plan;
   planned.plans_made = plans.made();
 

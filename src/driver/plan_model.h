@@ -25,7 +25,8 @@ struct CompileOptions {
   Target target;
   int threads = 1;          // that the model will run on
   int compile_threads = 0;  // that compile it; 0: as many as this process may use
-  ImageLayout layout = ImageLayout::kChannelsLast;
+  /// Nothing: channels last, but of few nodes what is predicted to take less.
+  std::optional<ImageLayout> layout;
   /// PlanOptions::fused; nothing: what the analytic model recommends.
   std::optional<std::vector<int>> fused;
   std::string name = "model";

@@ -274,7 +274,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   };
   const auto new_plan = [&]() -> Result<const Plan*> {
     // Of GPUs' kernels nothing is predicted: the plan is the one of an untuned compilation.
-    if (has_threads) return plans.get({.layout = CompileOptions().layout, .fused = {}});
+    if (has_threads) return plans.get();
     return choose_plan(plans, options.threads, costs);
   };
   FETTLE_TRY(const Plan* const planned, known ? known_plan() : new_plan());

@@ -33,6 +33,7 @@ class Spreader : public StmtMutator {
 
   Stmt body() {
     each_node<AllocateNode>(loop_.body, [&](const AllocateNode& made) { own_.insert(made.buffer.get()); });
+    if (!near_) find_fills();
     Stmt made = contains_serial_loop(loop_.body) ? rewrite(loop_.body) : with_prefetches(loop_.body);
     for (const auto& [var, value] : steps_) made = let(var, value, made);
     return made;
@@ -40,6 +41,7 @@ class Spreader : public StmtMutator {
   Stmt rewrite(const Stmt& s) override {
     const auto* loop = s.as<ForNode>();
     if (!loop) return Mutator::rewrite(s);
+    if (fills_.contains(loop)) return s;
     const int64_t* extent = as_int(loop->extent);
     if (!extent && (!is_serial(loop) || varies(loop->extent))) return s;
     extents_[loop->var.get()] = extent ? *extent : 0;
@@ -51,7 +53,9 @@ class Spreader : public StmtMutator {
       turns_ *= *extent;
     else
       open_turns_ = open_turns_ ? open_turns_ * loop->extent : loop->extent;
-    const Stmt body = contains_serial_loop(loop->body) ? rewrite(loop->body) : with_prefetches(loop->body);
+    const bool is_innermost = !contains_serial_loop(loop->body);
+    Stmt body = is_innermost ? with_prefetches(loop->body) : rewrite(loop->body);
+    if (is_innermost && extent && !outer_open) body = with_next_rows(body, *loop, outer_turn, outer_turns);
     turn_ = outer_turn;
     turns_ = outer_turns;
     open_turns_ = outer_open;
@@ -105,6 +109,98 @@ class Spreader : public StmtMutator {
     }
     run.begin = substitute(to_expr(outer), {{loop_.var.get(), Expr(loop_.var) + Expr(distance_)}});
     return run;
+  }
+
+  // What one iteration copies to memory of its own: `count` rows of `length`, in elements.
+  struct Rows {
+    Buffer source;
+    Expr begin;  // of what the iteration `distance_` later copies
+    int64_t length = 1, count = 1, stride = 0;
+  };
+
+  // The nests that do nothing but copy. They end before the loads of later turns could have come, so the nests behind
+  // them ask for what they copy next.
+  void find_fills() {
+    walk(loop_.body, [&](const Stmt& s) {
+      const auto* nest = s.as<ForNode>();
+      if (!nest) return true;
+      const std::optional<Rows> rows = rows_of(*nest);
+      if (!rows) return true;
+      fills_.insert(nest);
+      next_rows_.push_back(*rows);
+      return false;
+    });
+  }
+
+  // for i in n: for j in m: T[…] = A[i * s + j + …]   →   n rows of m
+  std::optional<Rows> rows_of(const ForNode& nest) const {
+    std::unordered_map<const VarNode*, int64_t> extents;
+    const Stmt* inner = nullptr;
+    for (const ForNode* loop = &nest; loop; loop = inner->as<ForNode>()) {
+      const int64_t* extent = as_int(loop->extent);
+      if (!extent || !is_zero(loop->min)) return {};
+      extents[loop->var.get()] = *extent;
+      inner = &loop->body;
+    }
+    const auto* copy = inner->as<StoreNode>();
+    const auto* source = copy ? copy->value.as<LoadNode>() : nullptr;
+    if (!source || source->indices.size() != 1 || reads_memory(source->indices[0])) return {};
+    if (!own_.contains(copy->buffer.get()) || copy->buffer->scope == kScopeRegister) return {};
+    if (own_.contains(source->buffer.get())) return {};
+    LinearForm form = linear_form(source->indices[0]), outer(form.constant);
+    std::vector<std::pair<int64_t, int64_t>> strides;  // stride, extent
+    bool moves = false;
+    for (const LinearTerm& term : form.terms) {
+      const auto* var = term.expr.as<VarNode>();
+      if (const auto at = var ? extents.find(var) : extents.end(); at != extents.end()) {
+        if (at->second > 1) strides.emplace_back(term.coeff, at->second);
+        continue;
+      }
+      if (contains<VarNode>(term.expr, [&](const VarNode& v) { return extents.contains(&v); })) return {};
+      moves |= uses_var(term.expr, loop_.var.get());
+      outer.add_term(term.expr, term.coeff);
+    }
+    if (!moves) return {};
+    std::ranges::sort(strides);
+    Rows rows{.source = source->buffer};
+    for (const auto& [stride, extent] : strides) {
+      if (rows.count == 1 && stride == rows.length) {
+        rows.length *= extent;
+      } else if (rows.count == 1 && stride > rows.length) {
+        rows.stride = stride;
+        rows.count = extent;
+      } else if (rows.count > 1 && stride == rows.stride * rows.count) {
+        rows.count *= extent;
+      } else {
+        return {};
+      }
+    }
+    rows.begin = substitute(to_expr(outer), {{loop_.var.get(), Expr(loop_.var) + Expr(distance_)}});
+    return rows;
+  }
+
+  // Each turn of the loops outside has its share of the rows, and each turn of the innermost loop a few lines of them.
+  Stmt with_next_rows(const Stmt& body, const ForNode& inner, const Expr& outer_turn, int64_t outer_turns) const {
+    std::vector<Stmt> stmts = {body};
+    for (const Rows& rows : next_rows_) {
+      const int64_t line = std::max<int64_t>(1, kLineBytes / rows.source->dtype.element_bytes());
+      const int64_t lines = (rows.length + line - 1) / line, turns = *as_int(inner.extent);
+      const int64_t share = (rows.count + outer_turns - 1) / outer_turns;
+      int64_t at_once = (share * lines + turns - 1) / turns;  // whole rows, or equal parts of one
+      if (at_once > kMaxPrefetchesATurn) continue;
+      while (at_once < lines && lines % at_once != 0) ++at_once;
+      const int64_t turns_a_row = std::max<int64_t>(1, lines / at_once), n_rows = (at_once + lines - 1) / lines;
+      const Expr row = min(floordiv(inner.var, turns_a_row) * Expr(n_rows), Expr(share - 1));
+      const Expr part = floormod(inner.var, turns_a_row) * Expr(at_once * line);
+      for (int64_t r = 0; r < n_rows; ++r)
+        for (int64_t l = 0; l < std::min(at_once, lines); ++l) {
+          const Expr at = (outer_turn * Expr(share) + Expr(r)) * Expr(rows.stride) + row * Expr(rows.stride) + part +
+                          rows.begin + Expr(l * line);
+          stmts.push_back(
+              evaluate(call("prefetch", {address_of(rows.source, {at}), int_imm(kSecondLevel, kI32)}, kI32)));
+        }
+    }
+    return stmts.size() == 1 ? body : seq(stmts);
   }
 
   // Elements of a run that earlier turns ask for, `step` each where the turns are counted. Of an open number of turns
@@ -162,6 +258,8 @@ class Spreader : public StmtMutator {
   std::vector<std::pair<Var, Expr>> steps_;              // of runs that open numbers of turns share
   std::unordered_map<const VarNode*, int64_t> extents_;  // of the loops inside
   std::unordered_set<const BufferNode*> own_;            // allocated in the loop
+  std::unordered_set<const ForNode*> fills_;             // nests that only copy
+  std::vector<Rows> next_rows_;                          // and what they will
 };
 
 Stmt with_notes_done(const ForNode& original) {

@@ -85,6 +85,28 @@ TEST(InsertPrefetches, LeavesAloneWhatAnIterationMakesItself) {
   EXPECT_EQ(text.find("&T["), std::string::npos) << text;
 }
 
+// Eight rows of two lines are shared by two turns of i: four rows each, one line of them in each turn of k.
+TEST(InsertPrefetches, TilesAskForTheRowsThatTheNextPanelIsFilledWith) {
+  const std::string program = R"(lowered func f(A: f32[64], B: f32[1024], C: f32[256] output):
+  for p in 4 {prefetch = 1}:
+    allocate T: f32[256]
+    for k in 8:
+      for v in 2:
+        for l in 16 vectorized:
+          T[k * 32 + v * 16 + l] = B[k * 128 + p * 32 + v * 16 + l]
+    for i in 2:
+      for k in 8:
+        for l in 32 vectorized:
+          C[i * 128 + p * 32 + l] = C[i * 128 + p * 32 + l] + A[i * 8 + k] * T[k * 32 + l]
+)";
+  const std::string text = to_text(with_prefetches(program));
+  EXPECT_EQ(text.find("&T["), std::string::npos) << text;
+  const size_t tiles = text.find("for i in 2:");
+  EXPECT_EQ(text.find("&B["), text.rfind("&B[")) << "once: " << text;
+  EXPECT_GT(text.find("prefetch.i32(&B[i * 4 * 128 + min(k // 2, 3) * 128 + k % 2 * 16 + (p + 1) * 32], 2i32)"), tiles)
+      << text;
+}
+
 // However many tiles there are, they share the next panel: of one tile each turn of k asks for two lines, of two tiles
 // for one.
 TEST(InsertPrefetches, AnOpenNumberOfTurnsSharesARun) {

@@ -147,6 +147,9 @@ Func dispatch_micro_kernels(const Func& func, bool lanes_too);
 /// such run are left alone. Addresses beyond a buffer's end are harmless.
 ///   for i {prefetch = 1}: for k in 512: for r in 6: … A[(i*6 + r)*512 + k] …
 ///   →  for i: for k in 512: prefetch(&A[(i + 1)*6*512 + k*6], 2); …
+/// A nest that only copies to memory of the iteration has no time to ask: the other nests do it, row by row.
+///   for j {prefetch = 1}: (for k: T[k] = B[k, j]; for i: for k: … T[k] …)
+///   →  for j: (for k: T[k] = B[k, j]; for i: for k: … T[k] …; prefetch(&B[k, j + 1], 2))
 /// `prefetch_near` asks the same way, but into the first-level cache, and behind what the iteration does: an unrolled
 /// iteration's loads are not mixed with those of the one before.
 ///   for k {prefetch_near = 8}: … B[k*32 + l] …   →   for k: … B[k*32 + l] …; prefetch(&B[k*32 + 256]); …

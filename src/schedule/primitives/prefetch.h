@@ -10,8 +10,7 @@ namespace fettle {
 /// distance: how many iterations later. Lowering (insert_prefetches) spreads the requests over the iteration; they
 ///   change no result. Worth it where the hardware does not see the pattern: between rows, or tiles.
 /// near: into the first-level cache, not the second; for a loop over the steps of a register tile, which may be
-/// unrolled.
-///   Worth it where vectors come from the second-level cache: some 100 cycles before their turn.
+///   unrolled. Worth it where vectors come from the second-level cache: some 100 cycles before their turn.
 /// Returns nothing; an annotation that is there already is replaced. Costs an instruction for each cache line.
 /// Errors: E201 the loop is not serial, nor, for `near`, unrolled · E202 distance < 1 · E206 no such loop
 struct PrefetchArgs {

@@ -56,10 +56,11 @@ Result<> vectorize_copy(Schedule& s, BlockRef block, size_t first, int64_t lanes
   if (vector < own.size()) {
     std::vector<LoopRef> order;
     LoopRef inner = own[vector];
+    std::vector<LoopRef> pieces;  // vectors of one row
     if (!extents[vector].is(lanes)) {
       FETTLE_TRY(const std::vector<LoopRef> parts,
                  split(s, {.loop = inner, .factors = {kInfer, lanes}, .tail = Tail::kMask}));
-      order.push_back(parts[0]);
+      pieces = {parts[0]};
       if (extents[vector].constant) rows.push_back(parts[0]);
       inner = parts[1];
     }
@@ -68,6 +69,8 @@ Result<> vectorize_copy(Schedule& s, BlockRef block, size_t first, int64_t lanes
       order.push_back(own[i]);
       add_row(i);
     }
+    // What is counted goes through memory row by row.
+    order.insert(unroll_rows ? order.begin() : order.end(), pieces.begin(), pieces.end());
     order.push_back(inner);
     if (order.size() > 1) FETTLE_TRY_VOID(reorder(s, {.loops = order}));
     FETTLE_TRY_VOID(vectorize(s, {.loop = inner}));

@@ -10,6 +10,7 @@ namespace fettle {
 /// those of open extent.
 ///   for i in 4: for j in 32: C[i, j] = T[i, j]
 ///   →   for j_0 in 2 (unrolled): for i in 4 (unrolled): for j_1 in 16 (lanes): …
+///   without unroll_rows: for i in 4: for j_0 in 2: for j_1 in 16 (lanes): …
 Result<> vectorize_copy(Schedule& s, BlockRef block, size_t first, int64_t lanes, bool unroll_rows = true);
 
 /// Fills panels that are no constants, by all threads: in tiles that are transposed in registers where the copy

@@ -38,6 +38,22 @@ IndexMap parts_of(size_t n, size_t iter, int64_t size) {
   return map;
 }
 
+// Constants that have the iterator for an index, as weights have, lie in groups too: panels of them have whole indices.
+Result<> split_constants(Schedule& s, BlockRef block, const BlockStructure& structure, size_t iter, int64_t size) {
+  for (const AccessPattern& load : structure.loads) {
+    const int d = load.dimension_of(structure.vars[iter]);
+    if (d < 0 || !is_constant(s.func(), load.buffer)) continue;
+    FETTLE_TRY(const BlockNode* node, block_node(s, block));
+    const auto read = std::ranges::find(node->reads, load.buffer, &Region::buffer);
+    if (read == node->reads.end()) continue;
+    const IndexMap map = parts_of(load.indices.size(), static_cast<size_t>(d), size);
+    FETTLE_TRY_VOID(transform_layout(
+        s,
+        {.block = block, .buffer_index = read - node->reads.begin(), .buffer_index_type = "read", .index_map = map}));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<> split_phases(Schedule& s, BlockRef block) {
@@ -72,6 +88,7 @@ Result<> split_groups(Schedule& s, const Target& target, Decider& decider, Block
     if (!fills_vectors || size < kLeastGroup || structure->open[i] || structure->extents[i] % size != 0) continue;
     FETTLE_TRY(const int64_t groups, decider.pick(s, {"groups", {0, 1}, size % lanes == 0 ? size_t{0} : size_t{1}}));
     if (groups == 0) return {};
+    FETTLE_TRY_VOID(split_constants(s, block, *structure, i, size));
     return transform_block_layout(s, {.block = block, .index_map = parts_of(structure->n_iters(), i, size)});
   }
   return {};

@@ -77,6 +77,8 @@ inline constexpr double kVectorsFromSecondLevel = 0.75, kBytesFromBeyond = 12, k
 /// Tiles that read a panel, from which on filling it while the program runs may pay; and pays though caches would hold
 /// what it is made of. (Of 1024 x 1024 x 1024 it takes 2.7 times as long in place.)
 inline constexpr int64_t kTilesOfPanel = 3, kManyTilesOfPanel = 24;
+/// Steps of a tile in whose time the lines that it writes have not come from memory.
+inline constexpr int64_t kFewStepsOfWrites = 160;
 /// Of the traffic, what is not hidden behind work: of panels, and of rows.
 inline constexpr double kPanelsNotHidden = 0.15, kRowsNotHidden = 0.3;
 /// Factors of time: for rows in the same cache sets, many and few; for lines that lie side by side but are read apart;

@@ -79,6 +79,7 @@ struct Tiling {
   bool threads_share_rows() const;
   bool panels_keep_windows() const;
   bool fills_each_panel() const;
+  bool waits_for_writes() const;
   Result<bool> pack();
   Result<> tile_loops(bool padded, BlockRef back);
   bool guards_rows(size_t iter) const;
@@ -213,9 +214,22 @@ Result<> Tiling::choose_packing() {
   if (tiles < preferences::kTilesOfPanel || stride <= run) return {};
   const auto held = static_cast<double>(cache_bytes_of_runs(target, 1, run, stride));
   const bool is_far = static_cast<double>(panel_bytes()) > preferences::kOfSecondLevel * held;
-  FETTLE_TRY(const int64_t packed, pick("pack", {0, 1}, is_far || tiles >= preferences::kManyTilesOfPanel ? 1 : 0));
+  const bool many = tiles >= preferences::kManyTilesOfPanel && !waits_for_writes();
+  FETTLE_TRY(const int64_t packed, pick("pack", {0, 1}, is_far || many ? 1 : 0));
   if (packed != 0) roles.panel = roles.packable;
   return {};
+}
+
+// Panels outside write short runs of many rows, whose lines come from far away, and a tile of few steps ends before they
+// have come. Rows outside write them one after the other, while the other factor stays in the second-level cache.
+bool Tiling::waits_for_writes() const {
+  if (!structure.multiplies_two_loads || !roles.row) return false;
+  const int64_t element = structure.store.buffer->dtype.element_bytes();
+  int64_t steps = 1, written = element;
+  for (size_t i = 0; i < structure.n_iters(); ++i) (structure.reduce[i] ? steps : written) *= extent(i);
+  const int64_t run = choice.tile.vectors * lanes;
+  return steps <= preferences::kFewStepsOfWrites && run < extent(roles.vector) && written > cache(1) &&
+         2 * steps * extent(roles.vector) * element <= cache(1);
 }
 
 // Each panel just before its tiles, so that it is still near.
@@ -338,6 +352,7 @@ Result<> Tiling::order_tiles() {
   // Where each row has vectors of its own (depthwise convolutions, pooling), panels outside keep the rows that windows
   // share in the first-level cache; but an image that fills the second-level cache is best read in one go.
   size_t preferred = (fills_l2(*this) || threads_share_rows()) && !panels_keep_windows() ? 1 : 0;
+  if (waits_for_writes()) preferred = 1;
   if (streams_panels()) {
     // A panel that the first-level cache does not keep comes from the second for each tile. It does as well where other
     // panels pass between, as many as that cache holds; and then the rows of a tile stay.
@@ -609,7 +624,7 @@ Result<> Tiling::ask_ahead(LoopRef panels, LoopRef rows, const Loops& reduce) {
   const bool far = 2 * steps * extent(roles.vector) * element > l2;
   const bool two_fit = 4 * at_once * choice.tile.vectors * lanes * element <= 2 * l2;
   size_t preferred = 0;
-  if (exists(panels) && !fills_each_panel()) {
+  if (exists(panels)) {
     candidates.push_back(kNextPanel);
     if (far && two_fit && !choice.rows_outside) preferred = 1;
   }

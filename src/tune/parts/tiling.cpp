@@ -272,7 +272,7 @@ std::vector<Tile> ranked_tiles(const TileProblem& p, const Target& target) {
   std::vector<Tile> tiles;
   const int64_t columns = (p.vector_extent + p.lanes - 1) / p.lanes;
   const bool apart = !p.shared_vectors && p.taps > 1;  // windows, each row of vectors of its own
-  for (int64_t vectors : {1, 2, 3, 4, 6, 8}) {
+  for (int64_t vectors : {1, 2, 3, 4, 5, 6, 8}) {
     if (vectors > columns && vectors > 1) break;
     int64_t last_tiles = -1;
     for (int64_t rows = 1; rows <= std::min(p.row_extent, p.open_rows ? pref::kMostOpenRows : pref::kMostRows);
