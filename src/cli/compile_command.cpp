@@ -63,11 +63,14 @@ Result<Report> compile(const Options& options) {
                  {"arena_bytes", model.arena_bytes()},
                  {"constant_bytes", model.constant_bytes()},
                  {"seconds", seconds}};
-  report.text = fmt::format(
-      "{} and {}: {} kernels of {} tasks, {} of them tuned; {:.1f} MB of constants, {:.1f} MB of "
-      "working memory; {:.1f} s\n",
-      options.out, header.string(), calls, model.tasks().size(), tuned,
-      static_cast<double>(model.constant_bytes()) * 1e-6, static_cast<double>(model.arena_bytes()) * 1e-6, seconds);
+  report.text = wrapped(
+      fmt::format("{} and {}: {} kernels of {} tasks, {} of them tuned; {:.1f} MB of constants, {:.1f} MB of working "
+                  "memory; {:.1f} s",
+                  options.out, header.string(), calls, model.tasks().size(), tuned,
+                  static_cast<double>(model.constant_bytes()) * 1e-6, static_cast<double>(model.arena_bytes()) * 1e-6,
+                  seconds),
+      2);
+  report.text += "\n";
   return report;
 }
 

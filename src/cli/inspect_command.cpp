@@ -230,11 +230,12 @@ Result<Report> list_candidates(const PlannedModel& model, KernelSources sources)
                         {"kernel", offer.kernel},
                         {"us", declines ? nlohmann::json() : nlohmann::json(offer.seconds * 1e6)},
                         {"declined", offer.declined}});
-      report.text +=
-          fmt::format("{:>4} {:<8} {:>5} {:>10.1f} {:>10} {:>6}  {}: {}{}\n", i, task.hash.substr(0, 8), task.count,
+      const std::string line =
+          fmt::format("{:>4} {:<8} {:>5} {:>10.1f} {:>10} {:>6}  {}: {}{}", i, task.hash.substr(0, 8), task.count,
                       all[i].own_s * 1e6, declines ? "-" : fmt::format("{:.1f}", offer.seconds * 1e6),
                       declines ? "-" : fmt::format("{:.2f}", all[i].own_s / offer.seconds), task.name, offer.source,
                       declines ? " declines: " + offer.declined : " " + offer.kernel);
+      report.text += wrapped(line, 51) + "\n";
     }
     own_s += task.count * all[i].own_s;
     best_s += task.count * least_s;

@@ -77,8 +77,7 @@ std::string profile_text(const TuneReport& done) {
   const double total_s = std::max(1e-9, done.seconds);
   return fmt::format(
       "of that time {:.0f} % measured, {:.0f} % proposed candidates, {:.0f} % learned, {:.0f} % confirmed the best, "
-      "{:.0f} % "
-      "prepared\n",
+      "{:.0f} % prepared\n",
       100 * p.measure_s / total_s, 100 * p.propose_s / total_s, 100 * p.learn_s / total_s, 100 * p.confirm_s / total_s,
       100 * p.prepare_s / total_s);
 }
@@ -230,6 +229,7 @@ Result<Report> tune(const Options& options) {
     report.json["report"] = options.page;
     report.text += "report in " + options.page + "\n";
   }
+  report.text = wrapped_lines(report.text, 2);
   return report;
 }
 
