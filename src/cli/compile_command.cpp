@@ -80,7 +80,7 @@ Command add_compile_command(App& app) {
   auto options = std::make_shared<Options>();
   App* made = add_subcommand(app, "compile", "Compile a model into a shared library and a C header",
                              "fettle compile model.onnx -o model.so --shape x=1,3,48,320", &options->json);
-  made->add_option("model", options->model, "the ONNX file")->required()->type_name("MODEL.onnx");
+  add_model(made, &options->model, false);
   made->add_option("-o,--output", options->out, "the library; the header lies beside it")
       ->required()
       ->type_name("OUT.so");

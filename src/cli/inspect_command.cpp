@@ -258,7 +258,7 @@ Result<Report> inspect(const Options& options) {
   const bool views = options.graph || options.tasks || options.candidates || options.trace || options.ir || options.c ||
                      options.assembly || !options.task.empty() || !options.after.empty();
   if (is_library_path(options.model)) {
-    if (views) return fail(ErrorCode::E709, "a compiled model has none of these; give the ONNX file");
+    if (views) return fail(ErrorCode::E709, "a compiled model has none of these; give the model's file");
     FETTLE_TRY(const std::shared_ptr<const FettleModelInfo> info, load_library(options.model));
     return describe_library(*info);
   }
@@ -335,9 +335,7 @@ Command add_inspect_command(App& app) {
   auto options = std::make_shared<Options>();
   App* made = add_subcommand(app, "inspect", "Show what a model becomes: its graph, tasks, schedules and code",
                              "fettle inspect model.onnx --task 3 --asm", &options->json);
-  made->add_option("model", options->model, "an ONNX file, or a compiled model")
-      ->required()
-      ->type_name("MODEL.onnx|OUT.so");
+  add_model(made, &options->model, true);
   auto* graph = made->add_flag("--graph", options->graph, "the graph after all passes");
   auto* tasks = made->add_flag("--tasks", options->tasks, "the tasks: pieces of work to be tuned");
   auto* candidates = made->add_flag("--candidates", options->candidates,
