@@ -15,6 +15,7 @@
 
 #include "driver/bench.h"
 #include "harness/report.h"
+#include "harness/verdict.h"
 #include "models/program.h"
 #include "models/timing.h"
 
@@ -73,7 +74,8 @@ std::string table(const Options& options, const ModelTimes& times) {
   row("ONNX Runtime", times.onnxruntime);
   row("OpenVINO", times.openvino);
   const double best = std::min(times.onnxruntime.median, times.openvino.median);
-  text += fmt::format("\ntuned over the faster of both engines: {:.2f} of its time\n", times.tuned.median / best);
+  text += "\n" + tuning_verdict(times.tuned_over_untuned) + "\n";
+  text += fmt::format("tuned over the faster of both engines: {:.2f} of its time\n", times.tuned.median / best);
   text += fmt::format("largest difference from ONNX Runtime's output: {:.1e} of its scale\n", times.difference);
   return text;
 }

@@ -3,7 +3,8 @@
 
 The order is the list FETTLE_ROOMS in CMakeLists.txt: a room includes itself and the rooms before it, less what
 FORBIDDEN takes away. `rt` includes no other room, and of the standard library only what a freestanding
-implementation has. Also that no two headers give one name to two types of a namespace, which the linker would mix up.
+implementation has. Also that no two headers give one name to two types of a namespace, which the linker would mix up;
+and that what links a wheel's libfettle.so reads no header of protobuf's, which the library keeps to itself.
 Prints each offending line and exits with 1 if there is one.
 """
 
@@ -80,6 +81,29 @@ def check_types(problems):
             problems.append(f"{name} is a type in each of {', '.join(paths)}")
 
 
+# What a wheel links with libfettle.so alone: cmake/core.cmake.
+PROGRAMS = ("python/src/*.cpp", "src/cli/main.cpp", "src/measure/worker/*.cpp")
+
+
+def check_programs(problems):
+    for program in sorted(path for pattern in PROGRAMS for path in ROOT.glob(pattern)):
+        came_from, todo = {program: None}, [program]
+        while todo:
+            path = todo.pop()
+            for match in filter(None, map(INCLUDE.match, path.read_text(errors="replace").splitlines())):
+                if match[2].endswith(".pb.h"):
+                    chain = [match[2]]
+                    while path:
+                        chain.insert(0, str(path.relative_to(ROOT)))
+                        path = came_from[path]
+                    problems.append(f"a program may not read protobuf's headers: {' > '.join(chain)}")
+                    return
+                for found in (ROOT / "src" / match[2], ROOT / "python/src" / match[2]):
+                    if match[1] == '"' and found.is_file() and found not in came_from:
+                        came_from[found] = path
+                        todo.append(found)
+
+
 def main():
     rooms = rooms_in_order()
     problems = []
@@ -94,6 +118,7 @@ def main():
         count += 1
         check_file(path, rooms, problems)
     check_types(problems)
+    check_programs(problems)
     for problem in problems:
         print(problem)
     print(f"{count} files, {len(problems)} forbidden includes or names")

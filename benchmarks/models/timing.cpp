@@ -102,6 +102,7 @@ Result<ModelTimes> time_libraries(const ModelLibraries& libraries, const std::ve
   if (!libraries.tuned.empty()) {
     times.tuned = result.time_ns(1);
     times.tuned_over_best = result.speed_over(best, 1).median;
+    times.tuned_over_untuned = result.speed_over(0, 1);
   }
   return times;
 }

@@ -23,6 +23,7 @@ struct ModelLibraries {
 struct ModelTimes {
   Estimate untuned, tuned, onnxruntime, openvino;             // ns
   double untuned_over_best = kNone, tuned_over_best = kNone;  // by medians, within rounds
+  Estimate tuned_over_untuned;                                // by rounds
   double difference = kNone;       // of scale from ONNX Runtime: the largest of every output of both libraries
   double outside_kernels = kNone;  // of the time of a run of the best library, 0.01 = 1 %
   double extra_bytes = kNone;      // of anonymous memory beyond the arena, of the last library

@@ -194,7 +194,7 @@ class _Progress:
 
 
 class ModelReport(collections.namedtuple(
-    "ModelReport", "database tasks trials measured seconds interrupted untuned_ms tuned_ms kept_untuned")):  # fmt: skip
+    "ModelReport", "database tasks trials measured seconds interrupted untuned_ms tuned_ms kept_untuned other_schedules")):  # fmt: skip
     """What tuning a model came to."""
 
     __slots__ = ()
@@ -203,13 +203,22 @@ class ModelReport(collections.namedtuple(
         return super().__new__(cls, tasks=[Task(*task) for task in tasks], **fields)
 
     def __repr__(self):
-        return f"<ModelReport {self.trials} trials, {self.tuned_ms:.4g} ms, untuned {self.untuned_ms:.4g} ms>"
+        return f"<ModelReport {self.trials} trials, {self._latency()}>"
+
+    def _latency(self):
+        if self.untuned_ms == 0:
+            return "interrupted" if self.interrupted else "the whole model was not timed"
+        if self.kept_untuned:
+            return f"{self.untuned_ms:.4g} ms, the defaults are kept"
+        if self.other_schedules == 0:
+            return f"{self.untuned_ms:.4g} ms, nothing is faster than the defaults"
+        return f"{self.tuned_ms:.4g} ms, untuned {self.untuned_ms:.4g} ms"
 
     def _repr_html_(self):
         from .display import table
         rows = [(task.label, task.trials, _time_text(task.untuned_s), _time_text(task.best_s))
                 for task in self.tasks]  # fmt: skip
-        title = f"{self.trials} trials in {self.seconds:.0f} s: {self.tuned_ms:.3f} ms, untuned {self.untuned_ms:.3f} ms"
+        title = f"{self.trials} trials in {self.seconds:.0f} s: {self._latency()}"
         return table(title, ("task", "trials", "untuned", "best"), rows)
 
 

@@ -139,6 +139,7 @@ nb::dict result_of(const TuneModelResult& result) {
   made["untuned_ms"] = result.untuned_ms;
   made["tuned_ms"] = result.tuned_ms;
   made["kept_untuned"] = result.kept_untuned;
+  made["other_schedules"] = result.other_schedules;
   return made;
 }
 

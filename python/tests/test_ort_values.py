@@ -97,9 +97,11 @@ class Values(Both):
             made = runtime.OrtValue.from_dlpack(x)
             again = runtime.OrtValue.from_dlpack(made)
             capsule = runtime.OrtValue.from_dlpack(x.__dlpack__())
+            below = runtime.OrtValue.from_dlpack(made._ortvalue.to_dlpack())  # as programs of that runtime reach into it
             view = numpy.from_dlpack(made)
             x[0, 0] = 7
-            return [made.numpy(), again.numpy(), capsule.numpy(), view, made.data_type()]
+            return [made.numpy(), again.numpy(), capsule.numpy(), below.numpy(), view, made.data_type(),
+                    made._get_c_value().shape()]  # fmt: skip
 
         self.alike(shared)
         truth = fettle.onnxruntime.OrtValue.from_dlpack(numpy.array([True]))

@@ -554,9 +554,17 @@ class TunedModels(unittest.TestCase):
                     tuning.stop()
             report = tuning.result()
             self.assertTrue(report.interrupted)
+            self.assertRegex(repr(report), r"<ModelReport \d+ trials, interrupted>")
             self.assertGreaterEqual(report.trials, 2)
             again = fettle.tune(self.graph(), trials=2, threads=1, database=os.path.join(folder, "records.db")).result()
             self.assertEqual(again.measured, 0)  # known
+
+    def test_it_says_where_nothing_was_gained(self):
+        with tempfile.TemporaryDirectory() as folder:  # the first trial of a task is its default
+            report = fettle.tune(self.graph(), trials=1, threads=1, database=os.path.join(folder, "records.db")).result()
+            self.assertEqual((report.other_schedules, report.tuned_ms), (0, report.untuned_ms))
+            self.assertIn("nothing is faster than the defaults", repr(report))
+            self.assertIn("nothing is faster than the defaults", report._repr_html_())
 
     def test_functions_of_python_do_not_end_the_process(self):
         @fettle.operator("com.example.Unfit", pointwise=True)

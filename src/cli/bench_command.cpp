@@ -103,10 +103,9 @@ Command add_bench_command(App& app) {
   auto options = std::make_shared<Options>();
   App* made = add_subcommand(app, "bench", "Time a model, alone or interleaved with other engines",
                              "fettle bench model.onnx --against onnxruntime,openvino --profile", &options->json);
-  made->add_option("model", options->model, "an ONNX file, or a compiled model")
-      ->required()
-      ->type_name("MODEL.onnx|OUT.so");
-  made->add_option("--db", options->database, "records of tuning, for an ONNX file")->type_name("FILE");
+  add_model(made, &options->model, true);
+  made->add_option("--db", options->database, "records of tuning, of a model that is not compiled yet")
+      ->type_name("FILE");
   made->add_option("--time", options->seconds_text, "how long to time, in all")
       ->capture_default_str()
       ->type_name("TIME");

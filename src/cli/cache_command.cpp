@@ -65,6 +65,7 @@ Result<Report> show_path() {
 std::vector<Command> add_cache_commands(App& app) {
   App* cache = app.add_subcommand("cache", "See and clear the compiled models that are kept");
   cache->require_subcommand(1);
+  cache->footer("Example:\n  fettle cache ls");
   std::vector<Command> commands;
   const auto add = [&](const char* name, const char* what, Result<Report> (*run)()) {
     auto options = std::make_shared<Options>();

@@ -197,9 +197,7 @@ Command add_check_command(App& app) {
   auto options = std::make_shared<Options>();
   App* made = add_subcommand(app, "check", "Say whether a model compiles, every reason if not, and what there is in it",
                              "fettle check model.onnx --shape x=1,3,224,224", &options->json);
-  made->add_option("model", options->model, "a file of any kind that a front end reads")
-      ->required()
-      ->type_name("MODEL");
+  add_model(made, &options->model, false);
   add_threads(made, &options->threads);
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);

@@ -65,7 +65,7 @@ int run(int argc, char** argv) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP})
     if (std::signal(signal, end_by) == SIG_IGN) std::signal(signal, SIG_IGN);  // as nohup wants it
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on files is an error of the file, not the end
-  App app("Fettle compiles ONNX models to machine code that is tuned for this machine.", "fettle");
+  App app("Fettle compiles models to machine code that is tuned for this machine.", "fettle");
   app.set_version_flag("--version", name_and_version());
   app.require_subcommand(1);
   app.footer(

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "codegen/device_def.h"
+#include "frontend/frontend.h"
 #include "runtime/npy.h"
 #include "runtime/origins.h"
 
@@ -110,6 +111,20 @@ App* add_subcommand(App& app, const std::string& name, const std::string& what, 
   made->footer("Example:\n  " + example);
   made->add_flag("--json", *json, "one JSON object on standard output; progress goes to standard error");
   return made;
+}
+
+std::string model_kinds() {
+  std::string text;
+  const auto all = frontends();
+  for (size_t i = 0; i < all.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 < all.size() ? ", " : " or ", all[i]->kind);
+  return text;
+}
+
+Option* add_model(App* app, std::string* model, bool or_library) {
+  return app->add_option("model", *model, "the model: " + model_kinds() + (or_library ? "; or a compiled model" : ""))
+      ->required()
+      ->type_name(or_library ? "MODEL|OUT.so" : "MODEL");
 }
 
 void add_shapes(App* app, InputShapes* shapes) {

@@ -67,6 +67,10 @@ Result<Report> explain_why(const std::string& model, const std::string& node, co
 
 /// A new subcommand with --json and an example beneath its help.
 App* add_subcommand(App& app, const std::string& name, const std::string& what, const std::string& example, bool* json);
+/// The model: a file of any kind that a front end reads; with `or_library` also one that `compile` wrote.
+Option* add_model(App* app, std::string* model, bool or_library);
+/// The kinds of files that front ends read, in a clause: "an ONNX model, … or a saved graph".
+std::string model_kinds();
 /// --shape NAME=D0,D1,… (repeatable). E709 wrong form is a usage error (status 2).
 void add_shapes(App* app, InputShapes* shapes);
 /// --no-pass NAME: to find the pass after which results differ.

@@ -63,11 +63,14 @@ Result<Report> compile(const Options& options) {
                  {"arena_bytes", model.arena_bytes()},
                  {"constant_bytes", model.constant_bytes()},
                  {"seconds", seconds}};
-  report.text = fmt::format(
-      "{} and {}: {} kernels of {} tasks, {} of them tuned; {:.1f} MB of constants, {:.1f} MB of "
-      "working memory; {:.1f} s\n",
-      options.out, header.string(), calls, model.tasks().size(), tuned,
-      static_cast<double>(model.constant_bytes()) * 1e-6, static_cast<double>(model.arena_bytes()) * 1e-6, seconds);
+  report.text = wrapped(
+      fmt::format("{} and {}: {} kernels of {} tasks, {} of them tuned; {:.1f} MB of constants, {:.1f} MB of working "
+                  "memory; {:.1f} s",
+                  options.out, header.string(), calls, model.tasks().size(), tuned,
+                  static_cast<double>(model.constant_bytes()) * 1e-6, static_cast<double>(model.arena_bytes()) * 1e-6,
+                  seconds),
+      2);
+  report.text += "\n";
   return report;
 }
 
@@ -77,7 +80,7 @@ Command add_compile_command(App& app) {
   auto options = std::make_shared<Options>();
   App* made = add_subcommand(app, "compile", "Compile a model into a shared library and a C header",
                              "fettle compile model.onnx -o model.so --shape x=1,3,48,320", &options->json);
-  made->add_option("model", options->model, "the ONNX file")->required()->type_name("MODEL.onnx");
+  add_model(made, &options->model, false);
   made->add_option("-o,--output", options->out, "the library; the header lies beside it")
       ->required()
       ->type_name("OUT.so");

@@ -16,13 +16,21 @@ struct Options {
 // The last word of "db ls".
 std::string last_word(const std::string& name) { return name.substr(name.rfind(' ') + 1); }
 
-std::vector<std::string> words_after(const App& app) {
+std::vector<std::string> options_after(const App& app) {
   std::vector<std::string> words;
-  for (const auto& sub : app.subcommands()) words.push_back(last_word(sub->name()));
   for (const Option& option : app.options())
     if (!option.is_positional())
       for (const std::string& name : option.names()) words.push_back(name);
   words.emplace_back("--help");
+  return words;
+}
+
+// What may stand there that is no option: subcommands, and what a positional has a list of.
+std::vector<std::string> choices_after(const App& app) {
+  std::vector<std::string> words;
+  for (const auto& sub : app.subcommands()) words.push_back(last_word(sub->name()));
+  for (const Option& option : app.options())
+    if (option.is_positional()) words.insert(words.end(), option.values().begin(), option.values().end());
   return words;
 }
 
@@ -34,8 +42,9 @@ std::string quoted(std::string text) {
 
 // A case of bash for each subcommand: what may follow, and the values of options that have a list of them.
 void add_bash_cases(const App& app, const std::string& path, std::string& words, std::string& values) {
-  words +=
-      fmt::format("    {}) words={} ;;\n", quoted(path), quoted(fmt::format("{}", fmt::join(words_after(app), " "))));
+  words += fmt::format("    {}) words={} choices={} ;;\n", quoted(path),
+                       quoted(fmt::format("{}", fmt::join(options_after(app), " "))),
+                       quoted(fmt::format("{}", fmt::join(choices_after(app), " "))));
   for (const Option& option : app.options()) {
     if (option.is_positional() || !option.takes_value()) continue;
     for (const std::string& name : option.names())
@@ -51,7 +60,7 @@ std::string bash_script(const App& program) {
   return fmt::format(
       R"(# Completion of `fettle` for bash: source <(fettle completion bash)
 _fettle() {{
-  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD - 1]}} path= i words= values=none
+  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD - 1]}} path= i words= choices= values=none
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; ++i)); do
     case ${{COMP_WORDS[i]}} in
@@ -66,8 +75,9 @@ _fettle() {{
 {1}  esac
   case "$path $before" in
 {2}  esac
+  if [[ $values == none && $word != -* ]]; then words=$choices; fi
   if [[ $values != none ]]; then words=$values; fi
-  if [[ $values == none && ( $word == -* || -z $path || $path == db ) ]] || [[ $values != none && -n $values ]]; then
+  if [[ -n $words ]]; then
     COMPREPLY=($(compgen -W "$words" -- "$word"))
   else
     COMPREPLY=($(compgen -f -- "$word"))
@@ -102,7 +112,12 @@ void add_fish_lines(const App& app, const std::string& condition, std::string& l
     add_fish_lines(*sub, "__fish_seen_subcommand_from " + word, lines);
   }
   for (const Option& option : app.options()) {
-    if (option.is_positional()) continue;
+    if (option.is_positional()) {
+      if (!option.values().empty())
+        lines += fmt::format("complete -c fettle -f -n '{}' -a '{}' -d {}\n", condition,
+                             fmt::join(option.values(), " "), quoted(option.help()));
+      continue;
+    }
     std::string line = fmt::format("complete -c fettle -n '{}'", condition);
     for (const std::string& name : option.names())
       line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);

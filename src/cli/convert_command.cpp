@@ -40,7 +40,7 @@ Command add_convert_command(App& app) {
   auto options = std::make_shared<Options>();
   App* made = add_subcommand(app, "convert", "Write a model of any kind as a graph that every command reads",
                              "fettle convert model.onnx -o model.fettle", &options->json);
-  made->add_option("model", options->model, "a model that a front end reads")->required()->type_name("MODEL");
+  add_model(made, &options->model, false);
   made->add_option("-o,--output", options->out, "the graph")->required()->type_name("GRAPH.fettle");
   add_limits(made, &options->limits);
   return {made, [options] { return convert(*options); }, &options->json};

@@ -230,11 +230,12 @@ Result<Report> list_candidates(const PlannedModel& model, KernelSources sources)
                         {"kernel", offer.kernel},
                         {"us", declines ? nlohmann::json() : nlohmann::json(offer.seconds * 1e6)},
                         {"declined", offer.declined}});
-      report.text +=
-          fmt::format("{:>4} {:<8} {:>5} {:>10.1f} {:>10} {:>6}  {}: {}{}\n", i, task.hash.substr(0, 8), task.count,
+      const std::string line =
+          fmt::format("{:>4} {:<8} {:>5} {:>10.1f} {:>10} {:>6}  {}: {}{}", i, task.hash.substr(0, 8), task.count,
                       all[i].own_s * 1e6, declines ? "-" : fmt::format("{:.1f}", offer.seconds * 1e6),
                       declines ? "-" : fmt::format("{:.2f}", all[i].own_s / offer.seconds), task.name, offer.source,
                       declines ? " declines: " + offer.declined : " " + offer.kernel);
+      report.text += wrapped(line, 51) + "\n";
     }
     own_s += task.count * all[i].own_s;
     best_s += task.count * least_s;
@@ -257,7 +258,7 @@ Result<Report> inspect(const Options& options) {
   const bool views = options.graph || options.tasks || options.candidates || options.trace || options.ir || options.c ||
                      options.assembly || !options.task.empty() || !options.after.empty();
   if (is_library_path(options.model)) {
-    if (views) return fail(ErrorCode::E709, "a compiled model has none of these; give the ONNX file");
+    if (views) return fail(ErrorCode::E709, "a compiled model has none of these; give the model's file");
     FETTLE_TRY(const std::shared_ptr<const FettleModelInfo> info, load_library(options.model));
     return describe_library(*info);
   }
@@ -334,9 +335,7 @@ Command add_inspect_command(App& app) {
   auto options = std::make_shared<Options>();
   App* made = add_subcommand(app, "inspect", "Show what a model becomes: its graph, tasks, schedules and code",
                              "fettle inspect model.onnx --task 3 --asm", &options->json);
-  made->add_option("model", options->model, "an ONNX file, or a compiled model")
-      ->required()
-      ->type_name("MODEL.onnx|OUT.so");
+  add_model(made, &options->model, true);
   auto* graph = made->add_flag("--graph", options->graph, "the graph after all passes");
   auto* tasks = made->add_flag("--tasks", options->tasks, "the tasks: pieces of work to be tuned");
   auto* candidates = made->add_flag("--candidates", options->candidates,

@@ -44,12 +44,13 @@ nlohmann::json value_json(const quantize::QuantizedValue& value) {
 }
 
 std::string table_of(const quantize::QuantizedModel& made) {
-  std::string text = fmt::format("{:<40} {:<18} {:>11} {:>11} {:>11} {:>5} {:>9}\n", "value", "made by", "min", "max",
-                                 "scale", "zero", "error");
+  constexpr size_t kName = 22, kOperator = 13;
+  std::string text = fmt::format("{:<{}} {:<{}} {:>9} {:>8} {:>9} {:>4} {:>8}\n", "value", kName, "made by", kOperator,
+                                 "min", "max", "scale", "zero", "error");
   for (const quantize::QuantizedValue& value : made.values)
-    text += fmt::format("{:<40} {:<18} {:>11.4g} {:>11.4g} {:>11.4g} {:>5} {:>9}\n", value.name,
-                        value.node.op.empty() ? "(input)" : value.node.op, value.range.least, value.range.most,
-                        value.affine.scale, value.affine.zero_point,
+    text += fmt::format("{:<{}} {:<{}} {:>9.3g} {:>8.3g} {:>9.3g} {:>4} {:>8}\n", fitting(value.name, kName), kName,
+                        fitting(value.node.op.empty() ? "(input)" : value.node.op, kOperator), kOperator,
+                        value.range.least, value.range.most, value.affine.scale, value.affine.zero_point,
                         value.signal_to_noise_db ? decibels_text(*value.signal_to_noise_db) : "");
   for (const quantize::OutputError& output : made.outputs)
     text +=
@@ -102,6 +103,7 @@ Result<Report> quantize_command(const Options& options) {
   if (needs_data_file(made.model)) report.text += fmt::format("its weights lie in {}.data\n", options.out);
   for (const quantize::LeftNode& node : made.left)
     report.text += fmt::format("{} \"{}\" stays float: {}\n", node.op, node.name, node.reason);
+  report.text = wrapped_lines(report.text, 2);
   if (options.table) report.text += table_of(made);
   return report;
 }

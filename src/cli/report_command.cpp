@@ -188,8 +188,7 @@ Command add_report_command(App& app) {
   made->add_option("records", options->reported, "records of tuning; with --compare also a compiled model")
       ->required()
       ->type_name("DB|OUT.so");
-  made->add_option("model", options->model, "the ONNX file: also times its kernels inside the model")
-      ->type_name("MODEL.onnx");
+  made->add_option("model", options->model, "its file: also times its kernels inside the model")->type_name("MODEL");
   made->add_option("-o,--output", options->out, "the page; with --compare it may be left out")->type_name("F.html");
   made->add_option("--run", options->run, "which run of the database, 1 for the oldest; default: the newest")
       ->between(1, 1 << 30);

@@ -40,7 +40,7 @@ std::string names_of(const std::vector<Origin>& nodes) {
 
 Result<Report> verify(const Options& options, const std::vector<NamedTensor>& inputs) {
   if (is_library_path(options.model))
-    return fail(ErrorCode::E709, "a compiled model is not verified; give the ONNX file");
+    return fail(ErrorCode::E709, "a compiled model is not verified; give the model's file");
   FETTLE_TRY(const Verification verdict,
              verify_model(options.model, inputs,
                           {.open = {.threads = options.threads, .target = options.target, .without = options.without},
@@ -139,9 +139,7 @@ Command add_run_command(App& app) {
   auto options = std::make_shared<Options>();
   App* made = add_subcommand(app, "run", "Run a model once on inputs from .npy files",
                              "fettle run model.so --input x=x.npy --output-dir out", &options->json);
-  made->add_option("model", options->model, "an ONNX file, or a compiled model")
-      ->required()
-      ->type_name("MODEL.onnx|OUT.so");
+  add_model(made, &options->model, true);
   add_inputs(made, &options->inputs);
   made->add_option("--output-dir", options->folder, "where OUTPUT.npy files are written")->type_name("DIR");
   made->add_flag("--verify", options->verify,
@@ -149,7 +147,8 @@ Command add_run_command(App& app) {
   made->add_option("--max-operations", options->max_operations, "of a node that --verify still interprets")
       ->capture_default_str()
       ->not_negative();
-  made->add_option("--db", options->database, "records of tuning, for an ONNX file")->type_name("FILE");
+  made->add_option("--db", options->database, "records of tuning, of a model that is not compiled yet")
+      ->type_name("FILE");
   made->add_flag("--cache", options->cache, "keep the compiled model, and use what was kept: see `fettle cache`");
   add_no_pass(made, &options->without);
   add_limits(made, &options->limits);

@@ -125,16 +125,15 @@ Command add_trace_command(App& app) {
   auto options = std::make_shared<Options>();
   App* made = add_subcommand(app, "trace", "Write when each thread ran which part of a model, for Perfetto",
                              "fettle trace model.onnx -o trace.json", &options->json);
-  made->add_option("model", options->model, "an ONNX file, or a compiled model")
-      ->required()
-      ->type_name("MODEL.onnx|OUT.so");
+  add_model(made, &options->model, true);
   made->add_option("-o,--output", options->out, "the timeline")->required()->type_name("TRACE.json");
   add_inputs(made, &options->inputs);
   made->add_option("--runs", options->runs, "that are recorded, after one that is not")
       ->capture_default_str()
       ->between(1, 10000);
   made->add_option("--seed", options->seed, "of the random inputs")->capture_default_str();
-  made->add_option("--db", options->database, "records of tuning, for an ONNX file")->type_name("FILE");
+  made->add_option("--db", options->database, "records of tuning, of a model that is not compiled yet")
+      ->type_name("FILE");
   add_shapes(made, &options->shapes);
   add_no_pass(made, &options->without);
   add_limits(made, &options->limits);

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <memory>
 
 #include "cli/command.h"
@@ -77,10 +79,21 @@ std::string profile_text(const TuneReport& done) {
   const double total_s = std::max(1e-9, done.seconds);
   return fmt::format(
       "of that time {:.0f} % measured, {:.0f} % proposed candidates, {:.0f} % learned, {:.0f} % confirmed the best, "
-      "{:.0f} % "
-      "prepared\n",
+      "{:.0f} % prepared\n",
       100 * p.measure_s / total_s, 100 * p.propose_s / total_s, 100 * p.learn_s / total_s, 100 * p.confirm_s / total_s,
       100 * p.prepare_s / total_s);
+}
+
+/// What tuning came to for the model as a whole, where that was timed.
+std::string latency_text(const TuneModelResult& tuned) {
+  if (tuned.kept_untuned)
+    return fmt::format("latency {:.3f} ms untuned, {:.3f} ms tuned; the defaults are kept for this model\n",
+                       tuned.untuned_ms, tuned.tuned_ms);
+  if (tuned.other_schedules == 0)
+    return fmt::format("latency {:.3f} ms; nothing was found that is faster than the defaults\n", tuned.untuned_ms);
+  return fmt::format("latency {:.3f} ms untuned, {:.3f} ms tuned, {:.2f} of it; {} of {} tasks have other schedules\n",
+                     tuned.untuned_ms, tuned.tuned_ms, tuned.tuned_ms / tuned.untuned_ms, tuned.other_schedules,
+                     tuned.report.tasks.size());
 }
 
 /// "latency", "speedup" or "requirement=5ms"; and, after a comma or alone, "early-stop=3". E709
@@ -206,10 +219,13 @@ Result<Report> tune(const Options& options) {
                  {"phases_s", describe(done.profile)},
                  {"interrupted", done.stopped},
                  {"kept_untuned", tuned->kept_untuned},
+                 {"other_schedules", tuned->other_schedules},
                  {"kept_defaults", tuned->kept_defaults}};
   report.text = fmt::format("{} trials ({} measured now) of {} tasks in {:.0f} s, recorded in {}\n", done.trials,
                             done.measured, done.tasks.size(), done.seconds, path);
   report.text += profile_text(done) + failure_text(done.failures);
+  if (done.trials == 0 && !done.stopped && std::isfinite(seconds))
+    report.text += "no time was left for candidates: give it more with --time\n";
   for (const TaskReport& task : done.tasks)
     if (task.quarantined) report.text += fmt::format("{} was left alone: its candidates end workers\n", task.label);
   for (const TaskReport& task : done.tasks)
@@ -218,8 +234,7 @@ Result<Report> tune(const Options& options) {
   if (done.stopped) report.text += "interrupted; all that was measured is kept\n";
   if (tuned->tuned_ms > 0) {
     report.json["latency_ms"] = {{"untuned", tuned->untuned_ms}, {"tuned", tuned->tuned_ms}};
-    report.text += fmt::format("latency {:.3f} ms untuned, {:.3f} ms tuned{}\n", tuned->untuned_ms, tuned->tuned_ms,
-                               tuned->kept_untuned ? "; the defaults are kept for this model" : "");
+    report.text += latency_text(*tuned);
     if (tuned->kept_defaults > 0)
       report.text +=
           fmt::format("{} tasks keep their defaults, which are faster inside the model\n", tuned->kept_defaults);
@@ -230,6 +245,7 @@ Result<Report> tune(const Options& options) {
     report.json["report"] = options.page;
     report.text += "report in " + options.page + "\n";
   }
+  report.text = wrapped_lines(report.text, 2);
   return report;
 }
 
@@ -257,7 +273,7 @@ Command add_tune_command(App& app) {
   App* made =
       add_subcommand(app, "tune", "Search for fast schedules and record every measurement; run again, it goes on",
                      "fettle tune model.onnx --shape x=1,3,48,320 --time 60s --db records.db", &options->json);
-  made->add_option("model", options->model, "the ONNX file")->required()->type_name("MODEL.onnx");
+  add_model(made, &options->model, false);
   made->add_option("--db", options->database, "where records are kept; default: one of the user's")->type_name("FILE");
   auto* time =
       made->add_option("--time", options->time_text, "all in all, while the machine is awake: 60s, 5m, 1h; default 5m")

@@ -25,9 +25,9 @@ std::string origins_text(const WhyNode& node) {
 }
 
 std::string costs_text(const FusionCost& costs) {
-  return fmt::format("{} as one kernel takes {:.1f} us; apart {:.1f} us, and {:.1f} us for what they hand over",
-                     costs.is_worth_it ? "it is worth it:" : "it is not worth it:", costs.together_s * 1e6,
-                     costs.apart_s * 1e6, costs.intermediate_s * 1e6);
+  return fmt::format("{}: {:.1f} us; apart {:.1f} us, and {:.1f} us for what they hand over",
+                     costs.is_worth_it ? "one kernel takes plainly less" : "one kernel does not take plainly less",
+                     costs.together_s * 1e6, costs.apart_s * 1e6, costs.intermediate_s * 1e6);
 }
 
 std::string_view kind_name(PlannedGroup::Kind kind) {

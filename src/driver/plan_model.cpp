@@ -205,7 +205,7 @@ Result<PlannedModel> plan_model(Plans& plans, const CompileOptions& options) {
 }
 
 Result<PlannedModel> plan_known(Plans& plans, std::shared_ptr<Database> database, CompileOptions options) {
-  FETTLE_TRY(const auto choice, find_choice(plans, *database, options.target, options.threads));
+  FETTLE_TRY(const auto choice, find_choice(plans, *database, options.target, options.threads, options.kernel_sources));
   if (choice && choice->untuned) return plan_model(plans, options);
   options.find_trace = best_traces(std::move(database), options.target, options.threads, options.max_error_bound,
                                    options.kernel_sources);

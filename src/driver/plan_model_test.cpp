@@ -53,6 +53,23 @@ TEST(PlanModel, WithRecordsAPlanIsMadeForEachThatDiffers) {
   EXPECT_EQ(plans.made(), 2);
 }
 
+TEST(PlanModel, AChoiceIsOfTheSourcesThatItCompared) {
+  GraphMaker m;
+  add_separable_layers(m, {8, 24});
+  const std::shared_ptr<Database> database = make_memory_database();
+  const Target target = detect_host(1);
+  Plans plans(m.graph);
+  const KernelSources all = kernel_sources();
+  ASSERT_FALSE(all.empty());
+  ModelChoice beside_a_library;
+  beside_a_library.untuned = true;
+  ASSERT_TRUE(keep_choice(plans, *database, target, 1, beside_a_library, all));
+  EXPECT_FALSE(find_choice(plans, *database, target, 1)->has_value()) << "it says nothing of Fettle's kernels alone";
+  ASSERT_TRUE(keep_choice(plans, *database, target, 1, ModelChoice()));
+  EXPECT_FALSE((*find_choice(plans, *database, target, 1))->untuned);
+  EXPECT_TRUE((*find_choice(plans, *database, target, 1, all))->untuned);
+}
+
 TEST(PlanModel, DefaultsThatWereConstructedForCostsAreHandedOn) {
   GraphMaker m;
   add_separable_layers(m, {8, 24});

@@ -67,6 +67,13 @@ class TunedCheck {
     choice.defaults.clear();
     FETTLE_TRY_VOID(run_untuned());
     FETTLE_TRY(Contender tuned, compiled({}));
+    result.other_schedules = other_schedules(tuned);
+    if (result.other_schedules == 0) {  // the same model twice: there is nothing to compare
+      FETTLE_TRY(const Times one, timed({&*baseline_}, kVerifySeconds));
+      result.untuned_ms = result.tuned_ms = one.median_ms[0];
+      choice.untuned = false;
+      return {};
+    }
     FETTLE_TRY(const Times both, timed({&*baseline_, &tuned}, kVerifySeconds));
     double ratio = both.fastest_ms[1] / both.fastest_ms[0];
     result.untuned_ms = both.median_ms[0];
@@ -83,6 +90,7 @@ class TunedCheck {
       if (three.fastest_ms[2] < three.fastest_ms[1]) {
         choice.defaults = slower;
         result.kept_defaults = static_cast<int>(slower.size());
+        result.other_schedules = other_schedules(mixed);
         result.untuned_ms = three.median_ms[0];
         result.tuned_ms = three.median_ms[2];
         ratio = three.fastest_ms[2] / three.fastest_ms[0];
@@ -91,7 +99,7 @@ class TunedCheck {
     result.kept_untuned = choice.untuned = ratio > 1;
     if (choice.untuned) {
       choice.defaults.clear();
-      result.kept_defaults = 0;
+      result.kept_defaults = result.other_schedules = 0;
     }
     return {};
   }
@@ -106,6 +114,18 @@ class TunedCheck {
   };
 
   double left_s() const { return deadline_s_ - elapsed_(); }
+
+  /// Tasks that the untuned model has not, or with another schedule.
+  int other_schedules(const Contender& contender) const {
+    std::map<std::string, std::string> defaults;
+    for (const TaskInfo& task : untuned_.tasks()) defaults[task.hash] = task.trace;
+    int others = 0;
+    for (const TaskInfo& task : contender.compiled.tasks()) {
+      const auto known = defaults.find(task.hash);
+      others += known == defaults.end() || known->second != task.trace;
+    }
+    return others;
+  }
 
   Result<> run_untuned() {
     FETTLE_TRY(Contender made, instantiated(untuned_));
@@ -266,7 +286,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   const MicroKernelTable* table = micro_kernels ? &*micro_kernels : nullptr;
 
   Plans plans(graph);
-  FETTLE_TRY(const auto known, find_choice(plans, *database, options.target, options.threads));
+  FETTLE_TRY(const auto known, find_choice(plans, *database, options.target, options.threads, options.kernel_sources));
   KnownKernelCosts costs(options.target, table, database.get(), options.max_error_bound, options.kernel_sources);
   const auto known_plan = [&]() -> Result<const Plan*> {
     FETTLE_TRY(std::vector<int> fused, fused_numbers(graph, *known));
@@ -281,7 +301,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
   const Plan& plan = *planned;
   ModelChoice choice{plan.layout, known && known->untuned, {}, known ? known->defaults : std::vector<Digest>()};
   FETTLE_TRY(choice.fused, fused_hashes(graph, plan.layout, plan.fused));
-  FETTLE_TRY_VOID(keep_choice(plans, *database, options.target, options.threads, choice));
+  FETTLE_TRY_VOID(keep_choice(plans, *database, options.target, options.threads, choice, options.kernel_sources));
 
   std::vector<TuneTask> tasks;
   const auto add_task = [&](const Func& func, const Digest& hash, int count) {
@@ -367,7 +387,7 @@ Result<TuneModelResult> tune_model(const Graph& graph, std::shared_ptr<Database>
     say("the whole model cannot be timed with random inputs: " + verified.error().message);
     return result;
   }
-  FETTLE_TRY_VOID(keep_choice(plans, *database, options.target, options.threads, choice));
+  FETTLE_TRY_VOID(keep_choice(plans, *database, options.target, options.threads, choice, options.kernel_sources));
   FETTLE_TRY_VOID(keep_run(result));
   return result;
 }

@@ -61,6 +61,7 @@ struct TuneModelResult {
   double untuned_ms = 0;  // of one run of the model: median, the two interleaved; 0: not timed
   double tuned_ms = 0;
   bool kept_untuned = false;  // the tuned model was slower, so the defaults are what compile will use
+  int other_schedules = 0;    // tasks whose schedule is another than the default's, in what compile will make
   int kept_defaults = 0;      // tasks whose recorded schedule was slower inside the model, so they keep their defaults
 };
 

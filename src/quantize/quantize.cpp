@@ -9,6 +9,7 @@
 
 #include "frontend/onnx/importer.h"
 #include "quantize/histogram.h"
+#include "quantize/model_index.h"
 #include "quantize/rewriting.h"
 
 namespace fettle::quantize {

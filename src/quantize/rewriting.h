@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "quantize/affine.h"
+#include "quantize/model_index.h"
 #include "quantize/selection.h"
 
 namespace fettle::quantize {

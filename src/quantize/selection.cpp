@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "frontend/onnx/importer.h"
+#include "quantize/model_index.h"
 
 namespace fettle::quantize {
 namespace {

@@ -7,9 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "quantize/model_index.h"
+namespace onnx {
+class NodeProto;
+}
 
 namespace fettle::quantize {
+
+class ModelIndex;
 
 /// A constant operand of a product.
 struct WeightUse {

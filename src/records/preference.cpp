@@ -1,20 +1,27 @@
 #include "records/preference.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 #include "ir/compare.h"
 
 namespace fettle {
 namespace {
 
-/// The model by what it computes: the workloads of its plan by rule. Older forms of choices have another first word.
-Result<std::string> fact_key(Plans& plans, int threads) {
+/// The model by what it computes: the workloads of its plan by rule; and whose kernels there may be. Older forms of
+/// choices have another first word.
+Result<std::string> fact_key(Plans& plans, int threads, const KernelSources& sources) {
   FETTLE_TRY(const Plan* const plan, plans.get());
   std::string text;
   for (const PlannedCall& call : plan->calls) text += plan->workloads[static_cast<size_t>(call.workload)].hash.hex();
-  return fmt::format("choice {} {}", digest_bytes(text).hex(), threads);
+  std::set<std::string_view> names;
+  for (const KernelSourceDef* source : sources) names.insert(source->name);
+  return fmt::format("choice {} {}{}{}", digest_bytes(text).hex(), threads, names.empty() ? "" : " ",
+                     fmt::join(names, ","));
 }
 
 // A hash is four numbers that doubles hold exactly.
@@ -56,9 +63,10 @@ Result<std::vector<Digest>> fused_hashes(const Graph& graph, ImageLayout layout,
 }
 
 // layout, untuned, how many are fused, their hashes, those of the defaults.
-Result<std::optional<ModelChoice>> find_choice(Plans& plans, Database& database, const Target& target, int threads) {
+Result<std::optional<ModelChoice>> find_choice(Plans& plans, Database& database, const Target& target, int threads,
+                                               const KernelSources& sources) {
   constexpr size_t kFirst = 3;
-  FETTLE_TRY(const std::string key, fact_key(plans, threads));
+  FETTLE_TRY(const std::string key, fact_key(plans, threads, sources));
   FETTLE_TRY(const auto fact, database.fact(target.fingerprint().hex(), key));
   const std::optional<ModelChoice> none;
   if (!fact || fact->size() < kFirst || (fact->size() - kFirst) % kNumbers != 0) return none;
@@ -74,8 +82,9 @@ Result<std::optional<ModelChoice>> find_choice(Plans& plans, Database& database,
   return choice;
 }
 
-Result<> keep_choice(Plans& plans, Database& database, const Target& target, int threads, const ModelChoice& choice) {
-  FETTLE_TRY(const std::string key, fact_key(plans, threads));
+Result<> keep_choice(Plans& plans, Database& database, const Target& target, int threads, const ModelChoice& choice,
+                     const KernelSources& sources) {
+  FETTLE_TRY(const std::string key, fact_key(plans, threads, sources));
   std::vector<double> fact = {static_cast<double>(choice.layout), choice.untuned ? 1.0 : 0.0,
                               static_cast<double>(choice.fused.size())};
   for (const Digest& hash : choice.fused) append(fact, hash);

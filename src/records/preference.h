@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/result.h"
+#include "codegen/kernel_source.h"
 #include "database/database.h"
 #include "graph/plan/plan.h"
 #include "target/target.h"
@@ -27,9 +28,12 @@ Result<std::vector<int>> fused_numbers(const Graph& graph, const ModelChoice& ch
 /// The other way round, for the numbers in this layout.
 Result<std::vector<Digest>> fused_hashes(const Graph& graph, ImageLayout layout, const std::vector<int>& numbers);
 
-/// What the database says, if tuning has been there. E502, E503.
-Result<std::optional<ModelChoice>> find_choice(Plans& plans, Database& database, const Target& target, int threads);
+/// What the database says, if tuning has been there with these sources of kernels, whose offers the choice compared.
+/// E502, E503.
+Result<std::optional<ModelChoice>> find_choice(Plans& plans, Database& database, const Target& target, int threads,
+                                               const KernelSources& sources = {});
 /// E502, E503, E505.
-Result<> keep_choice(Plans& plans, Database& database, const Target& target, int threads, const ModelChoice& choice);
+Result<> keep_choice(Plans& plans, Database& database, const Target& target, int threads, const ModelChoice& choice,
+                     const KernelSources& sources = {});
 
 }  // namespace fettle

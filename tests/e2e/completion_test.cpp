@@ -26,9 +26,11 @@ class Completion : public Misuse {
 TEST_F(Completion, OffersCommandsOptionsAndValues) {
   EXPECT_EQ(offered("fettle comp"), "compile completion\n");
   EXPECT_EQ(offered("fettle db e"), "export\n");
+  EXPECT_EQ(offered("fettle cache ''"), "ls clear path\n");
   EXPECT_EQ(offered("fettle tune m.onnx --gen"), "--generation\n");
   EXPECT_EQ(offered("fettle tune m.onnx --generation an"), "ansor\n");
-  EXPECT_EQ(offered("fettle completion f"), offered("fettle inspect f"));  // files
+  EXPECT_EQ(offered("fettle completion f"), "fish\n");
+  EXPECT_EQ(offered("fettle inspect f"), offered("fettle run f"));  // files
 }
 
 TEST_F(Completion, KnowsThreeShells) {

@@ -43,6 +43,21 @@ TEST_F(Tune, RecordsAndCompileUsesThem) {
   }
 }
 
+TEST_F(Tune, SaysWhereNothingWasGained) {
+  // The first trial of a task is its default.
+  const std::vector<std::string> one_trial = {"tune", path("model.onnx"), "--db", path("records.db"), "--trials",
+                                              "1",    "--threads",        "1"};
+  std::vector<std::string> as_json = one_trial;
+  as_json.emplace_back("--json");
+  const Outcome told = fettle(one_trial), listed = fettle(as_json);
+  ASSERT_EQ(told.status, 0) << told.err;
+  EXPECT_NE(told.out.find("nothing was found that is faster than the defaults"), std::string::npos) << told.out;
+  ASSERT_EQ(listed.status, 0) << listed.err;
+  const json report = json::parse(listed.out);
+  EXPECT_EQ(report.at("other_schedules"), 0);
+  EXPECT_EQ(report.at("latency_ms").at("tuned"), report.at("latency_ms").at("untuned"));
+}
+
 TEST_F(Tune, TemplatesAsTheSpace) {
   const Outcome tuned = fettle({"tune", path("model.onnx"), "--db", path("records.db"), "--trials", "6", "--threads",
                                 "1", "--space", "template", "--strategy", "random", "--json"});

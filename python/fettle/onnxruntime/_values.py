@@ -208,6 +208,18 @@ class OrtValue:
     def __dlpack_device__(self):
         return (1, 0)
 
+    def to_dlpack(self):
+        """Of the class below this one in ONNX Runtime."""
+        return self.__dlpack__()
+
+    @property
+    def _ortvalue(self):
+        """That class, which programs that hand tensors on reach into; here both are one."""
+        return self
+
+    def _get_c_value(self):
+        return self
+
     def data_ptr(self):
         return self._tensor().ctypes.data
 
