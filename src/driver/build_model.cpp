@@ -47,9 +47,15 @@ Result<std::vector<BuiltKernel>> compile_workloads(PlannedModel& planned) {
 
 }  // namespace
 
-Result<BuiltModel> build_model(PlannedModel planned) {
-  BuiltModel built{std::move(planned), {}, {}};
+Result<BuiltModel> build_model(PlannedModel planned, ConstantPool* pool) {
+  BuiltModel built{std::move(planned), {}, {}, {}};
   FETTLE_TRY(built.kernels, compile_workloads(built.planned));
+  if (pool) {
+    FETTLE_TRY(LateConstants late, defer_constants(built.planned.plan, built.planned.constants, built.kernels, *pool));
+    built.constants = std::move(late.constants);
+    built.packings = std::move(late.packings);
+    return built;
+  }
   FETTLE_TRY(built.constants, make_constants(built.planned.plan, built.planned.constants, built.kernels));
   return built;
 }

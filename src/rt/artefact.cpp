@@ -2,14 +2,20 @@
 // compiler.
 
 #include "rt/model.h"
+#include "rt/targets.h"
 
 extern "C" {
 
 extern const FettleModelInfo fettle_artefact;
 
 FettleModel* fettle_artefact_open(uint32_t abi_version, const FettleOptions* options) {
-  return fettle_rt_open(&fettle_artefact, abi_version, options);
+  char why[256];
+  const FettleModelInfo* picked = fettle_pick_target(&fettle_artefact, nullptr, why, sizeof why);
+  return picked == nullptr ? fettle_rt_refuse(&fettle_artefact, why) : fettle_rt_open(picked, abi_version, options);
 }
 
-const FettleModelInfo* fettle_artefact_info(void) { return &fettle_artefact; }
+const FettleModelInfo* fettle_artefact_info(void) {
+  const FettleModelInfo* picked = fettle_pick_target(&fettle_artefact, nullptr, nullptr, 0);
+  return picked == nullptr ? &fettle_artefact : picked;
+}
 }
