@@ -226,7 +226,7 @@ class Model(_Calls):
 
     @property
     def target(self):
-        """What it was compiled for: the name that was given, or the processor's level. Of several, the one that is taken."""
+        """What it was compiled for: the name that was given, or the processor's. Of several, the one that is taken."""
         return self._base._info["target"]
 
     def __repr__(self):
@@ -326,6 +326,7 @@ def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database=
     >>> model(numpy.float32([1, 2])).tolist(), model.run(x=numpy.float32([3]))["y"].tolist()
     ([2.0, 4.0], [6.0])
     """
+    target = target if isinstance(target, str) else ",".join(target)
     return Model(_fettle._open_model(_source(model, folder), dict(shapes or {}), threads, os.fsdecode(database),
                                      dict(sizes or {}), dict(states or {}), list(without), bool(keep_denormals),
-                                     bool(cache), list(vendor), target if isinstance(target, str) else ",".join(target)))  # fmt: skip
+                                     bool(cache), list(vendor), target))  # fmt: skip

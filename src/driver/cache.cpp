@@ -197,7 +197,7 @@ std::optional<Result<Model>> load_kept(const fs::path& file, const FettleOptions
   if (is_whole(file)) {
     auto model = Model::load(file, run);
     if (model) ::utimensat(AT_FDCWD, file.c_str(), nullptr, 0);  // it was used now
-    if (model || model.error().code == ErrorCode::E707) return std::move(model);
+    if (model || model.error().code == ErrorCode::E707) return model;
   }
   fs::remove(file, error);
   return std::nullopt;

@@ -146,12 +146,11 @@ Result<CompiledModel> compile_source(const ModelSource& source, const OpenOption
     return fail(ErrorCode::E709, "kernels of others are made for one machine; name one target", options.target);
   const Target& first = targets.front().target;
   const bool packs_late = targets.size() > 1 || (first.kind == "llvm" && !runs_here(first));
-  const auto shared = std::make_shared<const Graph>(std::move(graph));
+  Plans plans(std::make_shared<const Graph>(std::move(graph)));
   ConstantPool pool;
   std::map<const std::byte*, std::shared_ptr<const std::byte>> owned;
   std::vector<CompiledModel> made;
   for (const NamedTarget& target : targets) {
-    Plans plans(shared);
     FETTLE_TRY(PlannedModel planned, plan_for(plans, target, model_name(source), options, untuned));
     FETTLE_TRY(BuiltModel built, build_model(std::move(planned), packs_late ? &pool : nullptr));
     if (const auto* model = std::get_if<OnnxModel>(&source))

@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// One stream: its context, outputs, and what its runs took.
-struct Stream {
+struct Caller {
   ModelContext context;
   std::vector<NamedTensor> outputs;
   std::vector<double> times_ms;
@@ -37,7 +37,7 @@ Result<StreamTimes> time_streams(const Model& model, const std::vector<NamedTens
                                  double seconds) {
   if (streams < 1 || !(seconds > 0))
     return fail(ErrorCode::E709, "there is a stream at least, which runs for some time");
-  std::vector<Stream> all;
+  std::vector<Caller> all;
   for (int i = 0; i < streams; ++i) {
     FETTLE_TRY(ModelContext context, model.make_context());
     FETTLE_TRY(std::vector<NamedTensor> outputs, context.make_outputs(inputs));
@@ -48,7 +48,7 @@ Result<StreamTimes> time_streams(const Model& model, const std::vector<NamedTens
   std::atomic<int> gate{kClosed};
   std::atomic<bool> failed{false};
   Clock::time_point begin, end;
-  const auto work = [&](Stream& stream) {
+  const auto work = [&](Caller& stream) {
     gate.wait(kClosed);
     if (gate.load() == kGivenUp) return;
     for (Clock::time_point now = Clock::now(); now < end && !failed.load(std::memory_order_relaxed);) {
@@ -70,7 +70,7 @@ Result<StreamTimes> time_streams(const Model& model, const std::vector<NamedTens
     gate.notify_all();
   };
   try {
-    for (Stream& stream : all) threads.emplace_back(work, std::ref(stream));
+    for (Caller& stream : all) threads.emplace_back(work, std::ref(stream));
     open(kOpen);
   } catch (const std::system_error& error) {
     open(kGivenUp);
@@ -80,7 +80,7 @@ Result<StreamTimes> time_streams(const Model& model, const std::vector<NamedTens
   for (std::thread& thread : threads) thread.join();
   const double spent = std::chrono::duration<double>(Clock::now() - begin).count();
   std::vector<double> times;
-  for (Stream& stream : all) {
+  for (Caller& stream : all) {
     if (stream.error) return fail(std::move(*stream.error));
     times.insert(times.end(), stream.times_ms.begin(), stream.times_ms.end());
   }

@@ -99,7 +99,9 @@ TEST_F(Targets, GiveEqualResultsAndHaveTheirWeightsOnce) {
         EXPECT_NE(loaded.error().message.find(std::string(", which ") + info.target + " needs"), std::string::npos);
         continue;
       }
-      if (taken++ == 0) EXPECT_EQ(best->get()->target, std::string(info.target)) << "the first is taken unasked";
+      if (taken++ == 0) {
+        EXPECT_EQ(best->get()->target, std::string(info.target)) << "the first is taken unasked";
+      }
       expect_close(expected, run(*loaded), info.target);
     }
     EXPECT_GT(taken, 0);

@@ -88,7 +88,7 @@ TEST(PickTarget, TheEnvironmentAsks) {
        {std::string("plain,good"), std::string("PLAIN"), std::string("%s%n"), std::string(100'000, 'x')}) {
     const Wish wish(hostile.c_str());
     EXPECT_EQ(model.pick(), nullptr);
-    EXPECT_EQ(model.why.substr(0, 30), ("the model has no target '" + hostile).substr(0, 30));
+    EXPECT_TRUE(model.why.starts_with(("the model has no target '" + hostile).substr(0, 150))) << model.why;
   }
   const Wish wish("other");
   EXPECT_EQ(model.pick(), nullptr);
