@@ -111,7 +111,7 @@ Report describe_library(const FettleModelInfo& info) {
   for (int32_t i = 0; i < info.n_states; ++i) add("state", *rt::nth(info.states, i)->tensor);
   report.text += structures_text;
   const std::string packed = packed_bytes == 0 ? ""
-                                               : fmt::format(", {:.1f} MB of them packed when it is opened",
+                                               : fmt::format(", packed to {:.1f} MB when it is opened",
                                                              static_cast<double>(packed_bytes) * 1e-6);
   report.text +=
       fmt::format("{} kernels, {:.1f} MB of constants{}, {:.1f} MB of working memory\n", info.n_kernels,
