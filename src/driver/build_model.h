@@ -15,9 +15,13 @@ struct BuiltModel {
   std::vector<LateConstants::Packing> packings;
 };
 
+/// Whether this process may run code for the target; of GPUs it is not asked. E707.
+Result<> check_runs_here(const Target& target);
+
 /// Compiles each workload's schedule and runs the prologues. A recorded schedule that does not compile any more gives
 /// way to the default. With a pool no prologue runs: the model packs its constants when it is opened.
-/// Errors: those of compile_kernels, make_constants and defer_constants.
+/// Errors: those of compile_kernels, make_constants and defer_constants · E707 without a pool: prologues do not run
+/// here.
 Result<BuiltModel> build_model(PlannedModel planned, ConstantPool* pool = nullptr);
 
 }  // namespace fettle

@@ -8,10 +8,8 @@
 #include <functional>
 #include <map>
 
-#include "codegen/artefact/artefact.h"
 #include "codegen/device_def.h"
 #include "database/sqlite_database.h"
-#include "rt/cpu.h"
 #include "target/host_memory.h"
 
 namespace fettle {
@@ -45,12 +43,6 @@ Result<Target> named_target(std::string_view name, int threads) {
   FETTLE_TRY_VOID(device_of(target));
   if (target.kind == "llvm") target.threads = threads > 0 ? threads : available_threads();
   return target;
-}
-
-bool runs_here(const Target& target) {
-  char missing[32];
-  return target.arch == "x86_64" &&
-         fettle_cpu_check(needed_features(target.features).c_str(), missing, sizeof missing) == 0;
 }
 
 /// Vectors first, then instruction sets.
@@ -145,7 +137,12 @@ Result<CompiledModel> compile_source(const ModelSource& source, const OpenOption
   if (targets.size() > 1 && !options.kernel_sources.empty())
     return fail(ErrorCode::E709, "kernels of others are made for one machine; name one target", options.target);
   const Target& first = targets.front().target;
-  const bool packs_late = targets.size() > 1 || (first.kind == "llvm" && !runs_here(first));
+  if (first.kind == "llvm" && first.arch != "x86_64")
+    return fail(
+        ErrorCode::E709,
+        fmt::format("libraries hold x86-64 code; `fettle inspect --task N --asm` shows that for {}", first.arch),
+        options.target);
+  const bool packs_late = targets.size() > 1 || !check_runs_here(first);
   Plans plans(std::make_shared<const Graph>(std::move(graph)));
   ConstantPool pool;
   std::map<const std::byte*, std::shared_ptr<const std::byte>> owned;

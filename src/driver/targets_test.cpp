@@ -164,5 +164,24 @@ TEST_F(Targets, PackingIsLeftToWhoOpensTheModel) {
   EXPECT_EQ(compiled->targets(), (std::vector<std::string>{"x86-64-v4", "x86-64-v3"}));
 }
 
+TEST_F(Targets, CodeForAnotherKindOfProcessorDoesNotRun) {
+  const ImportedModel model = network();
+  const auto library = compile_source(model, {.threads = 1, .target = "aarch64-neon"});
+  ASSERT_FALSE(library);
+  EXPECT_EQ(library.error().code, ErrorCode::E709);
+  EXPECT_EQ(library.error().message,
+            "libraries hold x86-64 code; `fettle inspect --task N --asm` shows that for aarch64");
+  CompileOptions options;
+  options.target = *parse_target("aarch64-neon");
+  const auto here = compile_model(*model.graph, options);
+  ASSERT_FALSE(here);
+  EXPECT_EQ(here.error().code, ErrorCode::E707);
+  options.target = *parse_target("x86-64-v3");
+  options.target.features += ",+avx9000";
+  EXPECT_EQ(check_runs_here(options.target).error().message, "this machine lacks avx9000, which the target needs");
+  EXPECT_TRUE(check_runs_here(*parse_target("host")));
+  EXPECT_TRUE(check_runs_here(*parse_target("cuda")));
+}
+
 }  // namespace
 }  // namespace fettle
