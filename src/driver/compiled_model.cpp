@@ -43,7 +43,8 @@ const CompiledModel::State& CompiledModel::shown() const {
 
 std::vector<std::string> CompiledModel::targets() const {
   std::vector<std::string> names;
-  for (const auto& target : targets_) names.push_back(target->artefact.target);
+  for (const auto& target : targets_)
+    if (!target->artefact.target.empty()) names.push_back(target->artefact.target);
   return names;
 }
 
