@@ -224,6 +224,11 @@ class Model(_Calls):
             given.append((name, dtype, numpy.ascontiguousarray(bits).reshape(numpy.shape(bits))))
         self._base._trace(os.fsdecode(path), given, runs, threads, pin)
 
+    @property
+    def target(self):
+        """What it was compiled for: the name that was given, or the processor's. Of several, the one that is taken."""
+        return self._base._info["target"]
+
     def __repr__(self):
         def shown(tensors):
             return ", ".join(f"{name}: {dtype}[{', '.join(map(str, shape))}]" for name, dtype, shape in tensors)
@@ -307,7 +312,8 @@ def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database=
     cache     whether what was compiled before is used again, and this is kept: in $FETTLE_CACHE, or ~/.cache/fettle;
               FETTLE_CACHE=off does without
     vendor    libraries whose kernels are used where `database` says that they are faster: ("onednn",)
-    target    what kernels run on: "cuda", "cuda -arch sm_80", "opencl"; "": this machine's CPU
+    target    what kernels run on: "cuda", "cuda -arch sm_80", "opencl", or processors, such as ["x86-64-v3",
+              "x86-64-v4"], of which the best is taken; "": this machine's CPU. Of a library: which of its targets
     folder    where external data of bytes or a ModelProto lie
 
     >>> import fettle, numpy
@@ -320,6 +326,7 @@ def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database=
     >>> model(numpy.float32([1, 2])).tolist(), model.run(x=numpy.float32([3]))["y"].tolist()
     ([2.0, 4.0], [6.0])
     """
+    target = target if isinstance(target, str) else ",".join(target)
     return Model(_fettle._open_model(_source(model, folder), dict(shapes or {}), threads, os.fsdecode(database),
                                      dict(sizes or {}), dict(states or {}), list(without), bool(keep_denormals),
                                      bool(cache), list(vendor), target))  # fmt: skip

@@ -54,6 +54,27 @@ class Models(unittest.TestCase):
         self.assertEqual(self.model.inputs, [("x", "float32", (2, 3))])
         self.assertEqual([name for name, *_ in self.model.outputs], ["y", "twice"])
 
+    def test_several_targets_of_which_one_is_taken(self):
+        x = numpy.random.default_rng(3).standard_normal((2, 300), numpy.float32)
+        g = fettle.Graph()
+        w = numpy.random.default_rng(4).standard_normal((300, 200), numpy.float32)
+        g.output("y", g.input("x", "float32", [2, 300]) @ w)
+        for cache in (False, True):
+            given = dict(target=["x86-64-v3", "x86-64-v4", "native"], threads=1, cache=cache)
+            taken = fettle.compile(g, **given)
+            self.assertIn(taken.target, given["target"])
+            numpy.testing.assert_allclose(taken(x), x @ w, rtol=1e-3, atol=1e-3)
+            try:
+                os.environ["FETTLE_TARGET"] = "x86-64-v3"
+                model = fettle.compile(g, **given)
+                self.assertEqual(model.target, "x86-64-v3")
+                numpy.testing.assert_allclose(model(x), x @ w, rtol=1e-3, atol=1e-3)
+                os.environ["FETTLE_TARGET"] = "x86-64-v1"
+                self.refused("E707", "no target 'x86-64-v1', which FETTLE_TARGET asks for", fettle.compile, g, **given)
+            finally:
+                del os.environ["FETTLE_TARGET"]
+        self.refused("E709", "cuda is no x86-64 processor", fettle.compile, g, target="x86-64-v3,cuda")
+
     def test_denormal_numbers_are_zero_unless_kept(self):
         g = fettle.Graph()
         g.output("y", g.input("x", "float32", [64]) * numpy.float32(0.5))

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "driver/bench.h"
 #include "driver/open.h"
+#include "driver/streams.h"
 
 namespace fettle::cli {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 struct Options {
   std::string model, target, database, seconds_text = "3";
   std::vector<std::string> against;
-  int threads = 0;
+  int threads = 0, streams = 0;
   uint64_t seed = 0;
   InputShapes shapes;
   Limits limits;
@@ -46,6 +47,33 @@ nlohmann::json to_json(const Latency& latency) {
   return {{"min", latency.min_ms}, {"median", latency.median_ms}, {"runs", latency.runs}};
 }
 
+nlohmann::json to_json(const StreamTimes& times) {
+  return {{"runs", times.runs},        {"runs_per_second", times.runs_per_second},
+          {"median", times.median_ms}, {"p90", times.p90_ms},
+          {"p99", times.p99_ms},       {"max", times.max_ms}};
+}
+
+/// One stream and several, on one model.
+Result<Report> bench_streams(const Options& options, const Model& model, const std::vector<NamedTensor>& inputs,
+                             int threads, double seconds) {
+  Report report;
+  report.json = {{"model", options.model}, {"threads", threads}, {"streams", nlohmann::json::array()}};
+  report.text = fmt::format("{:<14} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "", "runs/s", "median ms", "90 % ms",
+                            "99 % ms", "max ms");
+  const std::vector<int> counts = options.streams == 1 ? std::vector{1} : std::vector{1, options.streams};
+  for (const int streams : counts) {
+    FETTLE_TRY(const StreamTimes times,
+               time_streams(model, inputs, streams, seconds / static_cast<double>(counts.size())));
+    nlohmann::json made = to_json(times);
+    made["streams"] = streams;
+    report.json["streams"].push_back(std::move(made));
+    report.text += fmt::format("{:<14} {:>10.2f} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f}\n",
+                               fmt::format("{} stream{}", streams, streams == 1 ? "" : "s"), times.runs_per_second,
+                               times.median_ms, times.p90_ms, times.p99_ms, times.max_ms);
+  }
+  return report;
+}
+
 Result<Report> bench_model(const Options& options) {
   double seconds = 0;
   if (!parse_seconds(options.seconds_text, &seconds))
@@ -61,8 +89,9 @@ Result<Report> bench_model(const Options& options) {
                                                            .keep_denormals = options.keep_denormals,
                                                            .limits = options.limits}));
   FETTLE_TRY(const std::vector<NamedTensor> inputs, random_inputs(model, options.seed, options.shapes));
-  FETTLE_TRY(ModelContext context, model.make_context());
   const int threads = options.threads > 0 ? options.threads : model.info().default_threads;
+  if (options.streams > 0) return bench_streams(options, model, inputs, threads, seconds);
+  FETTLE_TRY(ModelContext context, model.make_context());
 
   FETTLE_TRY(const TemporaryFolder folder, TemporaryFolder::make());
   std::vector<bench::ModelPeer> peers;
@@ -109,12 +138,18 @@ Command add_bench_command(App& app) {
   made->add_option("--time", options->seconds_text, "how long to time, in all")
       ->capture_default_str()
       ->type_name("TIME");
-  made->add_option("--against", options->against, "other engines, timed in the same run")
-      ->delimiter(',')
-      ->one_of({"onnxruntime", "openvino"})
-      ->type_name("onnxruntime,openvino");
+  auto* against = made->add_option("--against", options->against, "other engines, timed in the same run")
+                      ->delimiter(',')
+                      ->one_of({"onnxruntime", "openvino"})
+                      ->type_name("onnxruntime,openvino");
   made->add_option("--seed", options->seed, "of the random inputs")->capture_default_str();
-  made->add_flag("--profile", options->profile, "also the time of each kernel");
+  auto* profile = made->add_flag("--profile", options->profile, "also the time of each kernel");
+  made->add_option("--streams", options->streams,
+                   "so many calls at once, each in a context of its own, all on the model's threads: runs in a second, "
+                   "and how long one takes; beside one call at a time")
+      ->between(1, 256)
+      ->excludes(against)
+      ->excludes(profile);
   add_threads(made, &options->threads);
   add_target(made, &options->target);
   add_run_options(made, &options->pin, &options->keep_denormals);

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "codegen/device_def.h"
+#include "driver/open.h"
 #include "frontend/frontend.h"
 #include "runtime/npy.h"
 #include "runtime/origins.h"
@@ -311,19 +312,38 @@ void add_threads(App* app, int* threads) {
       ->between(1, 1024);
 }
 
-void add_target(App* app, std::string* target) {
+namespace {
+
+void add_target_option(App* app, std::string* target, bool takes_several, const std::string& help) {
   app->add_option_function(
          "--target",
-         [target](const std::string& text) -> std::string {
-           const auto parsed = parse_target(text);
-           if (!parsed) return parsed.error().message;
-           if (const auto device = device_of(*parsed); !device) return device.error().message;
+         [target, takes_several](const std::string& text) -> std::string {
+           const OpenOptions options{.target = text};
+           if (const auto parsed = targets_of(options); !parsed) return parsed.error().message;
+           if (const auto parsed = takes_several ? Result<Target>() : target_of(options); !parsed)
+             return parsed.error().message;
            *target = text;
            return "";
          },
-         "what kernels run on: cuda, \"cuda -arch sm_80\", opencl (docs/gpu.md); default: this machine's CPU")
-      ->type_name("TARGET")
+         help)
+      ->type_name(takes_several ? "TARGET,…" : "TARGET")
       ->one_at_a_time();
+}
+
+}  // namespace
+
+void add_target(App* app, std::string* target) {
+  add_target_option(app, target, false,
+                    "what kernels run on: cuda, \"cuda -arch sm_80\", opencl (docs/gpu.md), a processor such as "
+                    "x86-64-v3; default: this machine's CPU");
+}
+
+void add_targets(App* app, std::string* targets) {
+  add_target_option(
+      app, targets, true,
+      "what kernels run on: cuda, \"cuda -arch sm_80\", opencl (docs/gpu.md), or processors, of which the "
+      "library takes the best where it is opened: x86-64-v3,x86-64-v4,sapphirerapids (docs/deploy.md); "
+      "default: this machine's CPU");
 }
 
 void add_run_options(App* app, bool* pin, bool* keep_denormals) {

@@ -107,7 +107,10 @@ void add_vendor(App* app, KernelSources* sources);
 void add_workload_equality(App* app, WorkloadEquality* equality, size_t modes);
 /// --threads N, 1 to 1024; 0 stands for as many as this process may use.
 void add_threads(App* app, int* threads);
+/// Of a compiled model: which of its targets is taken.
 void add_target(App* app, std::string* target);
+/// One or several, separated by commas.
+void add_targets(App* app, std::string* targets);
 /// How a model runs: --pin, --keep-denormals
 void add_run_options(App* app, bool* pin, bool* keep_denormals);
 

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <filesystem>
@@ -57,13 +58,17 @@ Result<Report> compile(const Options& options) {
   report.json = {{"file", options.out},
                  {"header", header.string()},
                  {"bytes", std::filesystem::file_size(options.out, ignored)},
+                 {"targets", model.targets()},
                  {"kernels", calls},
                  {"tasks", model.tasks().size()},
                  {"tuned_tasks", tuned},
                  {"arena_bytes", model.arena_bytes()},
                  {"constant_bytes", model.constant_bytes()},
                  {"seconds", seconds}};
-  report.text = wrapped(
+  const std::vector<std::string> targets = model.targets();
+  if (targets.size() > 1)
+    report.text = wrapped(fmt::format("for {}; of the first that runs here:", fmt::join(targets, ", ")), 2) + "\n";
+  report.text += wrapped(
       fmt::format("{} and {}: {} kernels of {} tasks, {} of them tuned; {:.1f} MB of constants, {:.1f} MB of working "
                   "memory; {:.1f} s",
                   options.out, header.string(), calls, model.tasks().size(), tuned,
@@ -90,7 +95,7 @@ Command add_compile_command(App& app) {
   add_max_error(made, &options->max_error);
   add_vendor(made, &options->vendor);
   add_threads(made, &options->threads);
-  add_target(made, &options->target);
+  add_targets(made, &options->target);
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);
   add_no_pass(made, &options->without);

@@ -21,6 +21,7 @@
 #include "lower/device/device.h"
 #include "lower/lower.h"
 #include "lower/passes/passes.h"
+#include "rt/targets.h"
 #include "rt/tensor.h"
 #include "runtime/library.h"
 #include "runtime/origins.h"
@@ -51,8 +52,19 @@ Report describe_library(const FettleModelInfo& info) {
       return {{"name", tensor->name}, {"type", tensor_type_to_string(*tensor)}};
     });
   };
-  int64_t constant_bytes = 0;
-  for (int32_t i = 0; i < info.n_constants; ++i) constant_bytes += fettle_tensor_bytes(rt::nth(info.constants, i));
+  int64_t constant_bytes = 0, packed_bytes = 0;
+  for (int32_t i = 0; i < info.n_constants; ++i) {
+    const FettleTensor& constant = *rt::nth(info.constants, i);
+    (constant.data ? constant_bytes : packed_bytes) += fettle_tensor_bytes(&constant);
+  }
+  nlohmann::json targets = nlohmann::json::array();
+  std::string target_text;
+  for (int32_t i = 0; i < fettle_count_targets(&info); ++i) {
+    const FettleModelInfo& target = *info.targets[i];
+    targets.push_back({{"name", target.target}, {"features", target.target_features}, {"taken", &target == &info}});
+    target_text += (i ? ", " : "targets ") + std::string(target.target) + (&target == &info ? " (taken here)" : "");
+  }
+  if (!target_text.empty()) target_text += "\n";
   nlohmann::json kernels = nlohmann::json::array();
   for (int32_t i = 0; i < info.n_kernels; ++i)
     kernels.push_back({{"name", info.kernel_names[i]}, {"nodes", origins_json(info.kernel_origins[i])}});
@@ -78,9 +90,11 @@ Report describe_library(const FettleModelInfo& info) {
                  {"target", info.target_cpu},
                  {"device", info.device == 0 ? "cpu" : info.target_cpu},
                  {"features", info.target_features},
+                 {"targets", targets},
                  {"threads", info.default_threads},
                  {"arena_bytes", info.arena_bytes},
                  {"constant_bytes", constant_bytes},
+                 {"packed_bytes", packed_bytes},
                  {"inputs", tensors(info.inputs, info.n_inputs)},
                  {"outputs", tensors(info.outputs, info.n_outputs)},
                  {"states", states},
@@ -88,6 +102,7 @@ Report describe_library(const FettleModelInfo& info) {
                  {"kernels", kernels}};
   report.text = fmt::format("{}, compiled by {} for {} and {} threads\n", info.name, info.compiler, info.target_cpu,
                             info.default_threads);
+  report.text += target_text;
   const auto add = [&](const char* what, const FettleTensor& tensor) {
     report.text += fmt::format("{:<7} {} {}\n", what, tensor.name, tensor_type_to_string(tensor));
   };
@@ -95,8 +110,12 @@ Report describe_library(const FettleModelInfo& info) {
   for (int32_t i = 0; i < info.n_outputs; ++i) add("output", *rt::nth(info.outputs, i));
   for (int32_t i = 0; i < info.n_states; ++i) add("state", *rt::nth(info.states, i)->tensor);
   report.text += structures_text;
-  report.text += fmt::format("{} kernels, {:.1f} MB of constants, {:.1f} MB of working memory\n", info.n_kernels,
-                             static_cast<double>(constant_bytes) * 1e-6, static_cast<double>(info.arena_bytes) * 1e-6);
+  const std::string packed = packed_bytes == 0 ? ""
+                                               : fmt::format(", packed to {:.1f} MB when it is opened",
+                                                             static_cast<double>(packed_bytes) * 1e-6);
+  report.text +=
+      fmt::format("{} kernels, {:.1f} MB of constants{}, {:.1f} MB of working memory\n", info.n_kernels,
+                  static_cast<double>(constant_bytes) * 1e-6, packed, static_cast<double>(info.arena_bytes) * 1e-6);
   for (int32_t i = 0; i < info.n_kernels; ++i) {
     const std::string origins = origins_to_string(info.kernel_origins[i], SIZE_MAX);
     report.text += fmt::format("  {}{}\n", info.kernel_names[i], origins.empty() ? "" : ", from " + origins);
@@ -259,7 +278,7 @@ Result<Report> inspect(const Options& options) {
                      options.assembly || !options.task.empty() || !options.after.empty();
   if (is_library_path(options.model)) {
     if (views) return fail(ErrorCode::E709, "a compiled model has none of these; give the model's file");
-    FETTLE_TRY(const std::shared_ptr<const FettleModelInfo> info, load_library(options.model));
+    FETTLE_TRY(const std::shared_ptr<const FettleModelInfo> info, load_library(options.model, options.target));
     return describe_library(*info);
   }
   Report report;

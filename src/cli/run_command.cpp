@@ -7,6 +7,7 @@
 #include "driver/cache.h"
 #include "driver/open.h"
 #include "driver/verify.h"
+#include "rt/targets.h"
 #include "rt/utf8.h"
 #include "runtime/npy.h"
 
@@ -119,6 +120,11 @@ Result<Report> run_model(const Options& options) {
   std::filesystem::create_directories(options.folder, error);
   if (error) return fail(ErrorCode::E702, error.message(), options.folder);
   Report report;
+  if (const int32_t targets = fettle_count_targets(&model.info()); targets > 0) {
+    const char* name = fettle_target_name(&model.info());
+    report.json["target"] = name;
+    report.text = fmt::format("of {} targets, {} is taken\n", targets, name);
+  }
   report.json["outputs"] = nlohmann::json::array();
   for (const NamedTensor& output : outputs) {
     if (output.tensor.dtype() == FETTLE_STRING) {

@@ -1,9 +1,13 @@
 #include "driver/build_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 
+#include "codegen/device_def.h"
 #include "driver/alternation.h"
+#include "rt/cpu.h"
 
 namespace fettle {
 namespace {
@@ -47,9 +51,24 @@ Result<std::vector<BuiltKernel>> compile_workloads(PlannedModel& planned) {
 
 }  // namespace
 
-Result<BuiltModel> build_model(PlannedModel planned) {
-  BuiltModel built{std::move(planned), {}, {}};
+Result<> check_runs_here(const Target& target) {
+  if (target.kind != cpu_device.kind) return {};
+  if (target.arch != "x86_64") return fail(ErrorCode::E707, fmt::format("{} code does not run here", target.arch));
+  char missing[32];
+  if (fettle_cpu_check(target.features.c_str(), missing, sizeof missing) == 0) return {};
+  return fail(ErrorCode::E707, fmt::format("this machine lacks {}, which the target needs", missing));
+}
+
+Result<BuiltModel> build_model(PlannedModel planned, ConstantPool* pool) {
+  if (!pool) FETTLE_TRY_VOID(check_runs_here(planned.options.target));
+  BuiltModel built{std::move(planned), {}, {}, {}};
   FETTLE_TRY(built.kernels, compile_workloads(built.planned));
+  if (pool) {
+    FETTLE_TRY(LateConstants late, defer_constants(built.planned.plan, built.planned.constants, built.kernels, *pool));
+    built.constants = std::move(late.constants);
+    built.packings = std::move(late.packings);
+    return built;
+  }
   FETTLE_TRY(built.constants, make_constants(built.planned.plan, built.planned.constants, built.kernels));
   return built;
 }

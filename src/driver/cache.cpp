@@ -190,14 +190,14 @@ class ModelLock {
   int fd_ = -1;
 };
 
-std::optional<Model> load_kept(const fs::path& file, const FettleOptions& run) {
+/// The model at `file`, or that this machine runs none of its targets.
+std::optional<Result<Model>> load_kept(const fs::path& file, const FettleOptions& run) {
   std::error_code error;
   if (!fs::exists(file, error)) return std::nullopt;
   if (is_whole(file)) {
-    if (auto model = Model::load(file, run)) {
-      ::utimensat(AT_FDCWD, file.c_str(), nullptr, 0);  // it was used now
-      return std::move(*model);
-    }
+    auto model = Model::load(file, run);
+    if (model) ::utimensat(AT_FDCWD, file.c_str(), nullptr, 0);  // it was used now
+    if (model || model.error().code == ErrorCode::E707) return model;
   }
   fs::remove(file, error);
   return std::nullopt;

@@ -10,28 +10,17 @@
 #include "base/version.h"
 #include "codegen/artefact/artefact.h"
 #include "codegen/device/host_stub.h"
-#include "codegen/llvm/jit_module.h"
 #include "codegen/llvm/llvm_codegen.h"
 #include "driver/alternation.h"
 #include "driver/call_graph.h"
+#include "driver/compiled_state.h"
 #include "driver/necessary_work.h"
 #include "graph/plan/host_program.h"
 #include "graph/strings.h"
 #include "rt/device.h"
-#include "rt/model.h"
 #include "runtime/dtype.h"
 
 namespace fettle {
-
-struct CompiledModel::State {
-  Artefact artefact;  // whose constants lie in `constants`
-  std::vector<ConstantBytes> constants;
-  int64_t weight_bytes = 0;
-  std::vector<TaskInfo> tasks;
-  std::string plan_text;
-  std::vector<GraphCall> calls;
-  const DeviceDef* device = nullptr;  // that kernels run on
-};
 
 namespace {
 
@@ -186,6 +175,7 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
     artefact.device = state->device->driver->device;
     artefact.driver = state->device->driver_symbol;
   }
+  artefact.target = planned.options.target_name;
   artefact.target_cpu = on_device ? fmt::format("{} {}", target.kind, target.cpu) : target.cpu;
   artefact.default_threads = planned.options.threads;
   artefact.entry = "fettle_host";
@@ -206,10 +196,15 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   for (const GraphStructure& made : graph.structures())
     artefact.structures.push_back({made.name, made.type, made.is_output, made.first, made.count});
   state->constants = built.constants;
-  for (const ConstantBytes& constant : state->constants)
+  for (const ConstantBytes& constant : state->constants) {
+    const auto bytes = static_cast<size_t>(constant.bytes ? constant.size : 0);
     artefact.constants.push_back(
         {{fmt::format("constant{}", artefact.constants.size()), FETTLE_U8, {constant.size}, {}},
-         {constant.bytes.get(), static_cast<size_t>(constant.size)}});
+         {constant.bytes.get(), bytes},
+         !constant.bytes});
+  }
+  for (const LateConstants::Packing& packing : built.packings)
+    artefact.packings.push_back({packing.entry, {packing.constants.begin(), packing.constants.end()}});
   for (const int64_t number : planned.constants.strings) artefact.strings.emplace_back(string_of(number));
   state->weight_bytes = planned.constants.weight_bytes;
   state->tasks = planned.tasks();
@@ -300,9 +295,16 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
     artefact.size_errors = table.errors();
   }
   std::unordered_set<std::string> linked;
-  for (const BuiltKernel& kernel : built.kernels)
-    for (const CodePart& object : kernel.image)
+  const auto link = [&](const KernelImage& image) {
+    for (const CodePart& object : image)
       if (linked.insert(object.name).second) artefact.objects.push_back(*object.bytes);
+  };
+  std::set<std::string> packed;
+  for (const LateConstants::Packing& packing : built.packings) packed.insert(packing.entry);
+  for (const BuiltKernel& kernel : built.kernels) {
+    link(kernel.image);
+    if (packed.contains(kernel.prologue_entry)) link(kernel.prologue_image);
+  }
   artefact.target_features = needed_features(host_target.features, artefact.objects);
   return CompiledModel(std::move(state));
 }
@@ -329,140 +331,5 @@ Result<CompiledModel> compile_model(Plans& plans, const CompileOptions& options)
 Result<CompiledModel> compile_known(Plans& plans, std::shared_ptr<Database> database, CompileOptions options) {
   return compile_planned(plan_known(plans, std::move(database), std::move(options)));
 }
-
-const std::vector<TaskInfo>& CompiledModel::tasks() const { return state_->tasks; }
-const std::vector<GraphCall>& CompiledModel::calls() const { return state_->calls; }
-const std::string& CompiledModel::plan_text() const { return state_->plan_text; }
-int64_t CompiledModel::arena_bytes() const { return state_->artefact.arena_bytes; }
-int64_t CompiledModel::constant_bytes() const {
-  int64_t bytes = 0;
-  for (const ConstantBytes& constant : state_->constants) bytes += constant.size;
-  return bytes;
-}
-
-int64_t CompiledModel::weight_bytes() const { return state_->weight_bytes; }
-
-namespace {
-
-/// A description in memory, which owns all that it points to.
-struct LoadedModel {
-  std::shared_ptr<CompiledModel::State> state;
-  std::optional<JitModule> code;
-  std::vector<FettleTensor> inputs, outputs, constants, state_tensors;
-  std::vector<FettleState> states;
-  std::vector<FettleStructure> structures;
-  std::vector<FettleStage> stages;
-  std::vector<std::vector<const char*>> axis_names;
-  std::vector<const char*> kernel_names, kernel_origins, size_errors, step_names;
-  StringList strings;
-  FettleModelInfo info{};
-
-  FettleTensor describe(const ArtefactTensor& tensor, const std::byte* data = nullptr) {
-    FettleTensor made{};
-    made.struct_bytes = sizeof made;
-    made.dtype = tensor.dtype;
-    made.rank = static_cast<int32_t>(tensor.shape.size());
-    made.device = FETTLE_CPU;
-    made.name = tensor.name.c_str();
-    made.data = const_cast<std::byte*>(data);
-    made.shape = tensor.shape.data();
-    if (!tensor.axis_names.empty()) {
-      std::vector<const char*>& names = axis_names.emplace_back();
-      for (const std::string& name : tensor.axis_names) names.push_back(name.empty() ? nullptr : name.c_str());
-      made.axis_names = names.data();
-    }
-    return made;
-  }
-};
-
-std::vector<const char*> pointers(const std::vector<std::string>& strings) {
-  std::vector<const char*> made;
-  for (const std::string& text : strings) made.push_back(text.c_str());
-  return made;
-}
-
-template <class T>
-int32_t count(const std::vector<T>& list) {
-  return static_cast<int32_t>(list.size());
-}
-
-}  // namespace
-
-Result<std::shared_ptr<const FettleModelInfo>> CompiledModel::load() const {
-  auto loaded = std::make_shared<LoadedModel>();
-  loaded->state = state_;
-  const Artefact& artefact = state_->artefact;
-  FETTLE_TRY(loaded->code, JitModule::load(artefact.objects));
-  for (const ArtefactTensor& tensor : artefact.inputs) loaded->inputs.push_back(loaded->describe(tensor));
-  for (const ArtefactTensor& tensor : artefact.outputs) loaded->outputs.push_back(loaded->describe(tensor));
-  for (const ArtefactConstant& constant : artefact.constants)
-    loaded->constants.push_back(loaded->describe(constant.tensor, constant.bytes.data()));
-  for (const ArtefactState& state : artefact.states) loaded->state_tensors.push_back(loaded->describe(state.tensor));
-  for (size_t i = 0; i < artefact.states.size(); ++i) {
-    const ArtefactState& state = artefact.states[i];
-    loaded->states.push_back(
-        {sizeof(FettleState), state.input, state.output, state.length_axis, &loaded->state_tensors[i]});
-  }
-  for (const ArtefactStructure& made : artefact.structures)
-    loaded->structures.push_back({sizeof(FettleStructure), made.is_output ? 1 : 0, made.first_tensor, made.n_tensors,
-                                  made.name.c_str(), made.type.c_str()});
-  loaded->kernel_names = pointers(artefact.kernel_names);
-  loaded->kernel_origins = pointers(artefact.kernel_origins);
-  loaded->size_errors = pointers(artefact.size_errors);
-  loaded->step_names = pointers(artefact.step_names);
-  FettleModelInfo& info = loaded->info;
-  info.magic = FETTLE_MAGIC;
-  info.abi_version = FETTLE_ABI_VERSION;
-  info.struct_bytes = sizeof info;
-  info.default_threads = artefact.default_threads;
-  info.name = artefact.name.c_str();
-  info.compiler = artefact.compiler.c_str();
-  info.target_cpu = artefact.target_cpu.c_str();
-  info.target_features = artefact.target_features.c_str();
-  info.inputs = loaded->inputs.data();
-  info.outputs = loaded->outputs.data();
-  info.states = loaded->states.data();
-  info.kernel_names = loaded->kernel_names.data();
-  info.kernel_origins = loaded->kernel_origins.data();
-  info.constants = loaded->constants.data();
-  info.size_errors = loaded->size_errors.data();
-  info.n_inputs = count(loaded->inputs);
-  info.n_outputs = count(loaded->outputs);
-  info.n_states = count(loaded->states);
-  info.n_kernels = count(loaded->kernel_names);
-  info.n_constants = count(loaded->constants);
-  info.n_size_errors = count(loaded->size_errors);
-  info.n_sizes = artefact.n_sizes;
-  info.arena_bytes = artefact.arena_bytes;
-  loaded->strings = string_list(artefact.strings);
-  info.string_bytes = loaded->strings.bytes.data();
-  info.string_ends = loaded->strings.ends.data();
-  info.n_strings = std::ssize(artefact.strings);
-  info.entry = reinterpret_cast<FettleKernel>(loaded->code->lookup(artefact.entry));
-  if (!artefact.resize.empty()) info.resize = reinterpret_cast<FettleKernel>(loaded->code->lookup(artefact.resize));
-  for (const ArtefactStage& stage : artefact.stages)
-    loaded->stages.push_back(
-        {reinterpret_cast<FettleKernel>(loaded->code->lookup(stage.resize)), stage.arena_bytes_at, stage.keeps});
-  info.structures = loaded->structures.data();
-  info.n_structures = count(loaded->structures);
-  info.stages = loaded->stages.data();
-  info.n_stages = count(loaded->stages);
-  info.output_stages = artefact.output_stages.data();
-  info.kernel_work = artefact.kernel_work.data();
-  info.step_names = loaded->step_names.data();
-  info.n_steps = std::ssize(loaded->step_names);
-  info.functions = &fettle_rt_functions;
-  info.driver = state_->device->driver;
-  info.device = artefact.device;
-  if (!info.entry || (info.n_sizes > 0 && !info.resize)) return fail(ErrorCode::E303, "the host program is missing");
-  return std::shared_ptr<const FettleModelInfo>(loaded, &loaded->info);
-}
-
-Result<Model> CompiledModel::instantiate(const FettleOptions& options) const {
-  FETTLE_TRY(std::shared_ptr<const FettleModelInfo> info, load());
-  return Model::make(std::move(info), options);
-}
-
-Result<> CompiledModel::write(const std::filesystem::path& out) const { return write_artefact(state_->artefact, out); }
 
 }  // namespace fettle

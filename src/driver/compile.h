@@ -13,28 +13,37 @@
 
 namespace fettle {
 
-/// Code, constants and description of a model. Copies share everything.
+/// Code, constants and description of a model, for one target or several. Copies share everything.
 class CompiledModel {
  public:
-  /// A description whose code lives in this process as long as the pointer, for Model::make. E303.
+  /// One model of these targets, the best first. They were built on one pool of constants (build_model), of one graph.
+  static CompiledModel joined(std::vector<CompiledModel> targets);
+
+  /// A description whose code lives in this process as long as the pointer, for Model::make: of the first target that
+  /// this machine runs (fettle_pick_target). E303 · E707 it runs none.
   Result<std::shared_ptr<const FettleModelInfo>> load() const;
   /// load() and Model::make in one.
   Result<Model> instantiate(const FettleOptions& options = {}) const;
   /// Writes the shared library, and the C header beside it: out.so → out.h. Both or, on an error, none. E303, E702.
   Result<> write(const std::filesystem::path& out) const;
 
+  std::vector<std::string> targets() const;  // their names
+  // Of the target that is loaded here, or else the first:
   const std::vector<TaskInfo>& tasks() const;
   const std::string& plan_text() const;
   const std::vector<GraphCall>& calls() const;  // of the host program
   int64_t arena_bytes() const;
-  int64_t constant_bytes() const;  // that are stored
+  int64_t constant_bytes() const;  // that are stored, for all targets
   int64_t weight_bytes() const;    // of the model, that they are made of
 
   struct State;
-  explicit CompiledModel(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  explicit CompiledModel(std::shared_ptr<State> state) : targets_{std::move(state)} {}
 
  private:
-  std::shared_ptr<State> state_;
+  Result<std::shared_ptr<const State>> picked() const;
+  const State& shown() const;
+
+  std::vector<std::shared_ptr<State>> targets_;
 };
 
 /// The built model with its host program. The graph is no longer needed afterwards. E605 a type that models cannot

@@ -275,6 +275,69 @@ Result<std::vector<ConstantBytes>> make_constants(const Plan& plan, const Consta
   return made;
 }
 
+Result<ConstantBytes> ConstantPool::keep(ConstantTensor tensor) {
+  const auto number = static_cast<size_t>(contents_.number_of(tensor));
+  if (number == kept_.size()) {
+    FETTLE_TRY(ConstantBytes bytes, as_it_lies(tensor));
+    kept_.push_back(std::move(bytes));
+  }
+  seen_.push_back(std::move(tensor));
+  return kept_[number];
+}
+
+Result<LateConstants> defer_constants(const Plan& plan, const ConstantPlan& planned,
+                                      const std::vector<BuiltKernel>& kernels, ConstantPool& pool) {
+  LateConstants made;
+  made.constants.resize(planned.stored.size());
+  std::vector<bool> is_made(planned.stored.size(), false);
+  std::map<const std::byte*, int> further;  // what prologues alone read
+  const auto kept_as_laid_out = [&](const ConstantTensor& tensor, const KernelParam& param) -> Result<ConstantBytes> {
+    FETTLE_TRY(ConstantTensor stored, as_stored(tensor, planned.strings));
+    if (param.layout.is_identity()) return pool.keep(std::move(stored));
+    FETTLE_TRY(const ConstantBytes bytes, laid_out(tensor, param, planned.strings));
+    return pool.keep({kU8, {bytes.size}, bytes.bytes, bytes.size});
+  };
+  for (size_t s = 0; s < planned.stored.size(); ++s) {
+    if (is_made[s]) continue;
+    const StoredConstant& stored = planned.stored[s];
+    is_made[s] = true;
+    if (stored.as_it_is) {
+      FETTLE_TRY(ConstantTensor tensor, as_stored(*stored.as_it_is, planned.strings));
+      FETTLE_TRY(made.constants[s], pool.keep(std::move(tensor)));
+      continue;
+    }
+    const PlannedCall& call = plan.calls[static_cast<size_t>(stored.call)];
+    const BuiltKernel& kernel = kernels[static_cast<size_t>(call.workload)];
+    const std::vector<KernelParam>& params = kernel.info.params;
+    if (const ConstantTensor* tensor = constant_of(plan, call, params[stored.param])) {
+      FETTLE_TRY(made.constants[s], kept_as_laid_out(*tensor, params[stored.param]));
+      continue;
+    }
+    // All that this prologue makes and that no other makes.
+    LateConstants::Packing packing{kernel.prologue_entry, {}};
+    const std::vector<int>& indices = planned.of_call[static_cast<size_t>(stored.call)];
+    for (const int p : kernel.prologue_params) {
+      const KernelParam& param = params[static_cast<size_t>(p)];
+      int index = param.source < 0 ? indices[static_cast<size_t>(p)] : -1;
+      if (const ConstantTensor* tensor = constant_of(plan, call, param)) {
+        FETTLE_TRY(ConstantBytes bytes, kept_as_laid_out(*tensor, param));
+        const auto [found, fresh] = further.try_emplace(bytes.bytes.get(), static_cast<int>(made.constants.size()));
+        if (fresh) made.constants.push_back(std::move(bytes));
+        index = found->second;
+      } else if (index < 0 || (is_made[static_cast<size_t>(index)] && static_cast<size_t>(index) != s)) {
+        index = static_cast<int>(made.constants.size());
+        made.constants.push_back({nullptr, param.layout.physical_bytes()});
+      } else {
+        made.constants[static_cast<size_t>(index)].size = param.layout.physical_bytes();
+        is_made[static_cast<size_t>(index)] = true;
+      }
+      packing.constants.push_back(index);
+    }
+    made.packings.push_back(std::move(packing));
+  }
+  return made;
+}
+
 Result<> share_packings(const Plan& plan, const std::vector<KernelRequest>& requests, const std::vector<bool>& settled,
                         const Target& target, int kernel_threads, std::vector<ChosenSchedule>& schedules) {
   Contents contents;

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -62,6 +63,34 @@ struct ConstantBytes {
 /// Makes what is planned: copies, lays out, and runs each prologue as often as its sources differ. E303, E710.
 Result<std::vector<ConstantBytes>> make_constants(const Plan& plan, const ConstantPlan& planned,
                                                   const std::vector<BuiltKernel>& kernels);
+
+/// What an artefact has of its constants where these are packed when it is opened: by code for the machine that it is
+/// opened on, whatever machine compiles it.
+struct LateConstants {
+  /// As planned.stored, then what prologues also read or make. Without bytes: a packing makes it.
+  std::vector<ConstantBytes> constants;
+  struct Packing {
+    std::string entry;           // of a kernel's prologue
+    std::vector<int> constants;  // of each of its buffers, in order
+  };
+  std::vector<Packing> packings;  // no two make one constant
+};
+
+/// Bytes that several targets of a model read. Equal ones are kept once.
+class ConstantPool {
+ public:
+  /// The tensor's bytes, aligned; at one address where they are equal. E710.
+  Result<ConstantBytes> keep(ConstantTensor tensor);
+
+ private:
+  Contents contents_;
+  std::vector<ConstantTensor> seen_;  // contents are known by addresses, which must not be given again
+  std::vector<ConstantBytes> kept_;   // by the content's number
+};
+
+/// Makes nothing of what is planned, and says how it is made. E710.
+Result<LateConstants> defer_constants(const Plan& plan, const ConstantPlan& planned,
+                                      const std::vector<BuiltKernel>& kernels, ConstantPool& pool);
 
 /// Constants that are smaller are packed as each kernel likes.
 inline constexpr int64_t kSharedFromBytes = 64 << 10;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <map>
 
 #include "codegen/device_def.h"
 #include "database/sqlite_database.h"
@@ -14,30 +16,73 @@ namespace fettle {
 namespace {
 
 /// Constants that lie in memory which a built model was lent become the compiled model's own: their owner may write
-/// there.
-Result<> own_lent_constants(const OnnxModel& model, std::vector<ConstantBytes>& constants) {
+/// there. `owned`: those of other targets, by where they lay.
+Result<> own_lent_constants(const OnnxModel& model, std::map<const std::byte*, std::shared_ptr<const std::byte>>& owned,
+                            std::vector<ConstantBytes>& constants) {
   for (ConstantBytes& constant : constants) {
     const auto holds = [&](const auto& lent) {
       const auto address = [](const auto& bytes) { return reinterpret_cast<uintptr_t>(bytes.get()); };
       const uintptr_t begin = address(lent.second.bytes), at = address(constant.bytes);
       return at >= begin && at < begin + static_cast<uintptr_t>(lent.second.size_bytes);
     };
-    if (std::ranges::none_of(model.data.in_memory, holds)) continue;
-    const std::shared_ptr<std::byte> own = zeroed_bytes(constant.size);
-    if (!own) return fail(ErrorCode::E710, fmt::format("no memory for a constant of {} bytes", constant.size));
-    std::memcpy(own.get(), constant.bytes.get(), static_cast<size_t>(constant.size));
-    constant.bytes = own;
+    if (!constant.bytes || std::ranges::none_of(model.data.in_memory, holds)) continue;
+    std::shared_ptr<const std::byte>& known = owned[constant.bytes.get()];
+    if (!known) {
+      const std::shared_ptr<std::byte> own = zeroed_bytes(constant.size);
+      if (!own) return fail(ErrorCode::E710, fmt::format("no memory for a constant of {} bytes", constant.size));
+      std::memcpy(own.get(), constant.bytes.get(), static_cast<size_t>(constant.size));
+      known = own;
+    }
+    constant.bytes = known;
   }
   return {};
+}
+
+Result<Target> named_target(std::string_view name, int threads) {
+  FETTLE_TRY(Target target, parse_target(name));
+  FETTLE_TRY_VOID(device_of(target));
+  if (target.kind == "llvm") target.threads = threads > 0 ? threads : available_threads();
+  return target;
+}
+
+/// Vectors first, then instruction sets.
+std::pair<int, int64_t> strength(const Target& target) {
+  return {target.vector_bits, std::ranges::count(target.features, '+')};
 }
 
 }  // namespace
 
 Result<Target> target_of(const OpenOptions& options) {
   if (options.target.empty()) return detect_host(options.threads);
-  FETTLE_TRY(Target target, parse_target(options.target));
-  FETTLE_TRY_VOID(device_of(target));
-  return target;
+  if (options.target.find(',') != std::string::npos)
+    return fail(ErrorCode::E709, "only `compile` takes several targets", options.target);
+  return named_target(options.target, options.threads);
+}
+
+Result<std::vector<NamedTarget>> targets_of(const OpenOptions& options) {
+  std::vector<NamedTarget> targets;
+  if (options.target.find(',') == std::string::npos) {
+    FETTLE_TRY(Target target, target_of(options));
+    targets.push_back({options.target, std::move(target)});
+    return targets;
+  }
+  std::string_view left = options.target;
+  for (size_t end = 0; end != std::string_view::npos; left.remove_prefix(std::min(end + 1, left.size()))) {
+    end = left.find(',');
+    const std::string name(left.substr(0, end));
+    if (name.empty()) return fail(ErrorCode::E709, "a target of several has no name", options.target);
+    FETTLE_TRY(Target target, named_target(name, options.threads));
+    if (target.kind != "llvm" || target.arch != "x86_64")
+      return fail(ErrorCode::E709,
+                  fmt::format("{} is no x86-64 processor: several targets are levels of one processor; compile a file "
+                              "for {} alone",
+                              name, name),
+                  options.target);
+    const auto same = [&](const NamedTarget& other) { return other.target.feature_key() == target.feature_key(); };
+    if (std::ranges::none_of(targets, same)) targets.push_back({name, std::move(target)});
+  }
+  std::ranges::stable_sort(targets, std::greater(), [](const NamedTarget& one) { return strength(one.target); });
+  return targets;
 }
 
 bool is_library_path(const std::string& path) {
@@ -58,10 +103,13 @@ Result<PlannedModel> plan_source(const ModelSource& source, const OpenOptions& o
   return plan_graph(std::move(graph), model_name(source), options, untuned);
 }
 
-Result<PlannedModel> plan_graph(Graph graph, std::string name, const OpenOptions& options, bool untuned) {
-  Plans plans(std::make_shared<const Graph>(std::move(graph)));
+namespace {
+
+Result<PlannedModel> plan_for(Plans& plans, const NamedTarget& named, std::string name, const OpenOptions& options,
+                              bool untuned) {
   CompileOptions compile;
-  FETTLE_TRY(compile.target, target_of(options));
+  compile.target = named.target;
+  compile.target_name = named.name;
   compile.threads = compile.target.threads;
   compile.name = std::move(name);
   compile.warn = options.warn;
@@ -74,11 +122,40 @@ Result<PlannedModel> plan_graph(Graph graph, std::string name, const OpenOptions
   return plan_known(plans, std::move(database), std::move(compile));
 }
 
+}  // namespace
+
+Result<PlannedModel> plan_graph(Graph graph, std::string name, const OpenOptions& options, bool untuned) {
+  FETTLE_TRY(Target target, target_of(options));
+  Plans plans(std::make_shared<const Graph>(std::move(graph)));
+  return plan_for(plans, {options.target, std::move(target)}, std::move(name), options, untuned);
+}
+
 Result<CompiledModel> compile_source(const ModelSource& source, const OpenOptions& options, bool untuned) {
-  FETTLE_TRY(PlannedModel planned, plan_source(source, options, untuned));
-  FETTLE_TRY(BuiltModel built, build_model(std::move(planned)));
-  if (const auto* model = std::get_if<OnnxModel>(&source)) FETTLE_TRY_VOID(own_lent_constants(*model, built.constants));
-  return package_model(built);
+  FETTLE_TRY(Graph graph,
+             load_model(source, options.shapes, options.sizes, options.states, {}, options.without, options.limits));
+  FETTLE_TRY(const std::vector<NamedTarget> targets, targets_of(options));
+  if (targets.size() > 1 && !options.kernel_sources.empty())
+    return fail(ErrorCode::E709, "kernels of others are made for one machine; name one target", options.target);
+  const Target& first = targets.front().target;
+  if (first.kind == "llvm" && first.arch != "x86_64")
+    return fail(
+        ErrorCode::E709,
+        fmt::format("libraries hold x86-64 code; `fettle inspect --task N --asm` shows that for {}", first.arch),
+        options.target);
+  const bool packs_late = targets.size() > 1 || !check_runs_here(first);
+  Plans plans(std::make_shared<const Graph>(std::move(graph)));
+  ConstantPool pool;
+  std::map<const std::byte*, std::shared_ptr<const std::byte>> owned;
+  std::vector<CompiledModel> made;
+  for (const NamedTarget& target : targets) {
+    FETTLE_TRY(PlannedModel planned, plan_for(plans, target, model_name(source), options, untuned));
+    FETTLE_TRY(BuiltModel built, build_model(std::move(planned), packs_late ? &pool : nullptr));
+    if (const auto* model = std::get_if<OnnxModel>(&source))
+      FETTLE_TRY_VOID(own_lent_constants(*model, owned, built.constants));
+    FETTLE_TRY(CompiledModel compiled, package_model(built));
+    made.push_back(std::move(compiled));
+  }
+  return CompiledModel::joined(std::move(made));
 }
 
 FettleOptions run_options(const OpenOptions& options) {
@@ -92,7 +169,7 @@ FettleOptions run_options(const OpenOptions& options) {
 Result<Model> open_model(const ModelSource& source, const OpenOptions& options) {
   const FettleOptions run = run_options(options);
   const auto* path = std::get_if<std::string>(&source);
-  if (path && is_library_path(*path)) return Model::load(*path, run);
+  if (path && is_library_path(*path)) return Model::load(*path, run, options.target);
   FETTLE_TRY(const CompiledModel compiled, compile_source(source, options));
   return compiled.instantiate(run);
 }

@@ -18,8 +18,10 @@
 namespace fettle {
 
 struct OpenOptions {
-  int threads = 0;          // 0: as many as this process may use; of a library: what it was compiled for
-  std::string target = {};  // that a model is compiled for, as parse_target has it; empty: this machine's CPU
+  int threads = 0;  // 0: as many as this process may use; of a library: what it was compiled for
+  /// That a model is compiled for, as parse_target has it, or several, as targets_of does; empty: this machine's CPU.
+  /// Of a library: which of its targets is taken; empty: the best that this machine runs.
+  std::string target = {};
   InputShapes shapes;
   std::string database;  // empty: none
   std::function<void(const std::string&)> warn;
@@ -36,8 +38,17 @@ struct OpenOptions {
   KernelSources kernel_sources = {};  // whose kernels are used where they were measured to be faster
 };
 
-/// What a model is compiled for. E709 there is no such target · E301 no device runs its kernels.
+/// What a model is compiled for. E709 there is no such target, or several are named · E301 no device runs its kernels.
 Result<Target> target_of(const OpenOptions& options);
+
+struct NamedTarget {
+  std::string name;  // as it was given
+  Target target;
+};
+/// The same of several CPUs, separated by commas: the one with the widest vectors and the most instruction sets first.
+/// Of those with the same instruction sets the first stays. E709 also: one of several is
+/// no x86-64 processor, or has no name.
+Result<std::vector<NamedTarget>> targets_of(const OpenOptions& options);
 
 /// Whether the path names a shared library ("model.so", "model.so.1.2") rather than a model ("model.so.onnx").
 bool is_library_path(const std::string& path);
@@ -52,7 +63,9 @@ Result<PlannedModel> plan_source(const ModelSource& source, const OpenOptions& o
 /// The same of a graph that load_model gave; `name` is what the model is called.
 Result<PlannedModel> plan_graph(Graph graph, std::string name, const OpenOptions& options, bool untuned = false);
 
-/// Compiles what plan_source plans. Errors also: those of build_model and package_model.
+/// Compiles what plan_source plans, for each target. Where there are several, or one that this machine does not run,
+/// the model packs its constants when it is opened: none of its code runs now. Errors also: those of targets_of,
+/// build_model and package_model · E709 kernels of others for several targets.
 Result<CompiledModel> compile_source(const ModelSource& source, const OpenOptions& options, bool untuned = false);
 
 /// How a model runs that is opened so.

@@ -23,8 +23,9 @@ namespace fettle {
 
 struct CompileOptions {
   Target target;
-  int threads = 1;          // that the model will run on
-  int compile_threads = 0;  // that compile it; 0: as many as this process may use
+  std::string target_name = {};  // as users write it
+  int threads = 1;               // that the model will run on
+  int compile_threads = 0;       // that compile it; 0: as many as this process may use
   /// Nothing: channels last, but of few nodes what is predicted to take less.
   std::optional<ImageLayout> layout;
   /// PlanOptions::fused; nothing: what the analytic model recommends.

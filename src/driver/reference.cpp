@@ -18,7 +18,7 @@
 namespace fettle {
 namespace {
 
-using Contents = std::vector<std::optional<ConstantTensor>>;  // none: an input that is left out
+using OperandValues = std::vector<std::optional<ConstantTensor>>;  // none: an input that is left out
 
 Diagnostic too_much(const Node& node, double operations) {
   return {ErrorCode::E608, fmt::format("{:.0f} operations are too many to be interpreted", operations), node.name};
@@ -41,7 +41,7 @@ class Interpretation {
       return found == values.end() ? nullptr : &found->second;
     };
     for (const Node* node : graph.nodes()) {
-      Contents given;
+      OperandValues given;
       bool known = true;
       for (const Value* input : node->inputs) {
         const ConstantTensor* data = input ? content(input) : nullptr;
@@ -67,7 +67,7 @@ class Interpretation {
   }
 
  private:
-  Result<std::vector<ConstantTensor>> compute(const Node& node, const Contents& given) {
+  Result<std::vector<ConstantTensor>> compute(const Node& node, const OperandValues& given) {
     if (is_branch(node)) {
       std::vector<ConstantTensor> arguments;
       for (size_t i = kFirstArgument; i < given.size(); ++i) arguments.push_back(*given[i]);
@@ -76,7 +76,7 @@ class Interpretation {
     return is_loop(node) ? compute_loop(node, given) : compute_alone(node, given);
   }
 
-  Result<std::vector<ConstantTensor>> compute_loop(const Node& node, const Contents& given) {
+  Result<std::vector<ConstantTensor>> compute_loop(const Node& node, const OperandValues& given) {
     const LoopParts loop(node);
     const int64_t limit = given[0] ? given[0]->int_at(0) : INT64_MAX;
     FETTLE_TRY(ConstantTensor go, filled(1, kBool, {}));
@@ -111,13 +111,13 @@ class Interpretation {
     return outputs;
   }
 
-  Result<std::vector<ConstantTensor>> compute_alone(const Node& node, const Contents& given) {
+  Result<std::vector<ConstantTensor>> compute_alone(const Node& node, const OperandValues& given) {
     auto made = compute_alone(node, given, /*known=*/false);
     return made || made.error().code != ErrorCode::E604 ? std::move(made) : compute_alone(node, given, /*known=*/true);
   }
 
   // A graph of the node alone. Its inputs are constants where they may say what is computed; or all of them.
-  Result<std::vector<ConstantTensor>> compute_alone(const Node& node, const Contents& given, bool known) {
+  Result<std::vector<ConstantTensor>> compute_alone(const Node& node, const OperandValues& given, bool known) {
     Graph alone("alone");
     std::map<std::string, ConstantTensor> contents;
     std::vector<Value*> inputs;

@@ -92,6 +92,8 @@ typedef struct FettleTileState {
 void fettle_tiles_begin(FettleTileState* before);
 void fettle_tiles_end(const FettleTileState* before);
 
+/* A packing gets the constants that it reads and those that it makes, these zeroed; ints is null. */
+
 /* The functions above, for a code generator that resolves names itself. Ends with a null name. */
 typedef struct FettleSymbol {
   const char* name;

@@ -45,6 +45,74 @@ FettleTeam* make_team(const FettleModelInfo& info, const FettleOptions& options)
 
 int64_t constants_bytes(const FettleModelInfo& info) { return info.n_constants * int64_t{sizeof(void*)}; }
 
+/// Packings that are run at once.
+struct Packings {
+  const FettleModel* model;
+  FettleContext context;
+  std::atomic<int32_t> status{FETTLE_OK};
+  std::atomic<int32_t> has_no_memory{0};
+};
+
+void run_packing(void* closure, int64_t i) {
+  auto& all = *static_cast<Packings*>(closure);
+  const FettlePacking& packing = all.model->info->packings[i];
+  const int64_t bytes = packing.n_constants * int64_t{sizeof(void*)};
+  auto** buffers = static_cast<void**>(fettle_scratch_acquire(&all.context, bytes));
+  if (buffers == nullptr) {
+    all.has_no_memory.store(1, std::memory_order_relaxed);
+    return;
+  }
+  for (int64_t k = 0; k < packing.n_constants; ++k) buffers[k] = all.model->constants[packing.constants[k]];
+  FettleContext alone = all.context;  // a packing is one thread's
+  alone.team = nullptr;
+  if (const int32_t status = packing.run(&alone, buffers, nullptr)) all.status.store(status, std::memory_order_relaxed);
+  fettle_scratch_release(&all.context, buffers);
+}
+
+/// Makes the constants that the description has no data of. FETTLE_OK, or what `why` says.
+int32_t pack_constants(FettleModel& model, Reason& why) {
+  const FettleModelInfo& info = *model.info;
+  if (info.n_packings == 0) return FETTLE_OK;
+  constexpr int64_t kPage = 4096, kLarge = 64 << 10, kLine = 64;
+  const auto place = [&](int64_t end, int64_t bytes) {
+    const int64_t alignment = bytes >= kLarge ? kPage : kLine;
+    return (end + alignment - 1) / alignment * alignment;
+  };
+  int64_t total = 0;
+  for (int32_t i = 0; i < info.n_constants; ++i) {
+    const FettleTensor& constant = *nth(info.constants, i);
+    if (constant.data == nullptr) total = place(total, fettle_tensor_bytes(&constant)) + fettle_tensor_bytes(&constant);
+  }
+  model.constants = static_cast<void**>(fettle_pages_alloc(constants_bytes(info), 0));
+  if (model.constants == nullptr || !model.constant_memory.reserve(total > 0 ? total : 1, model.huge_pages)) {
+    why << "memory ran out: its packed constants take " << total << " bytes";
+    return FETTLE_OUT_OF_MEMORY;
+  }
+  int64_t end = 0;
+  for (int32_t i = 0; i < info.n_constants; ++i) {
+    const FettleTensor& constant = *nth(info.constants, i);
+    model.constants[i] = constant.data;
+    if (constant.data != nullptr) continue;
+    end = place(end, fettle_tensor_bytes(&constant));
+    model.constants[i] = static_cast<char*>(model.constant_memory.data) + end;
+    end += fettle_tensor_bytes(&constant);
+  }
+  Packings all{&model, {}};
+  all.context.scratch = model.scratch;
+  // As when a model is compiled: no number of the weights is lost.
+  const FloatScope exactly(kKeepsDenormals);
+  fettle_parallel_for(model.team, info.n_packings, run_packing, &all);
+  if (all.has_no_memory.load() != 0) {
+    why << "memory ran out";
+    return FETTLE_OUT_OF_MEMORY;
+  }
+  if (const int32_t status = all.status.load()) {
+    why << "packing its constants failed with " << status;
+    return status;
+  }
+  return FETTLE_OK;
+}
+
 /// Opens the device that kernels run on, and copies the constants there. FETTLE_OK, or what `why` says.
 int32_t open_device(FettleModel& model, Reason& why) {
   const FettleModelInfo& info = *model.info;
@@ -89,9 +157,11 @@ void release(FettleModel* model) {
     model->device.driver->enter(model->device.handle, ignored);
     if (model->constant_memory.data != nullptr)
       model->device.driver->free(model->device.handle, model->constant_memory.data);
-    fettle_pages_free(model->constants, constants_bytes(*model->info), 0);
+    model->constant_memory.data = nullptr;
     model->device.close();
   }
+  model->constant_memory.release();
+  fettle_pages_free(model->constants, constants_bytes(*model->info), 0);
   fettle_team_destroy(model->team);
   fettle_scratch_destroy(model->scratch);
   model->strings.release();
@@ -213,7 +283,7 @@ bool fill(ModelContext& context, const FettleModelInfo& info) {
   }
   *at++ = context.arena.data;
   for (int32_t i = 0; i < info.n_constants; ++i)
-    *at++ = context.queue != nullptr ? context.model->constants[i] : nth(info.constants, i)->data;
+    *at++ = context.model->constants != nullptr ? context.model->constants[i] : nth(info.constants, i)->data;
   *at++ = context.table;
   context.stage_addresses = at;
   return true;
@@ -367,7 +437,15 @@ FettleModel* fettle_rt_open(const FettleModelInfo* info, uint32_t abi_version, c
     release(model);
     return creation_failed(text << "memory ran out");
   }
+  if (pack_constants(*model, why) != FETTLE_OK) {
+    release(model);
+    return creation_failed(text << why.chars);
+  }
   return model;
+}
+
+FettleModel* fettle_rt_refuse(const FettleModelInfo* info, const char* why) {
+  return creation_failed(Text{} << "cannot open '" << info->name << "': " << why);
 }
 
 void fettle_rt_close(FettleModel* model) {

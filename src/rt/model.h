@@ -12,6 +12,9 @@ extern "C" {
  * Null on failure; then fettle_rt_error(null) has the reason. */
 FettleModel* fettle_rt_open(const FettleModelInfo* info, uint32_t abi_version, const FettleOptions* options);
 
+/* Null, and why a model cannot be opened: fettle_rt_error(null) has it, a clause, in its sentence. */
+FettleModel* fettle_rt_refuse(const FettleModelInfo* info, const char* why);
+
 #include "rt/model_functions.h"
 
 /* The functions above, for FettleModelInfo::functions. */

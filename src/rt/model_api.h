@@ -217,6 +217,13 @@ typedef struct FettleStage {
   int32_t keeps;          /* 1: what that arena holds stays when it grows */
 } FettleStage;
 
+/* Constants that are made when a model is opened, out of others. For compiled code. */
+typedef struct FettlePacking {
+  int32_t (*run)(FettleContext* context, void** buffers, const int64_t* ints);
+  const int32_t* constants; /* of each of its buffers: which of the model's constants */
+  int64_t n_constants;
+} FettlePacking;
+
 /* The functions that OUT.h declares, for a program that finds `fettle_artefact` in a library that it loads. */
 typedef struct FettleFunctions {
   uint32_t struct_bytes;
@@ -253,8 +260,9 @@ struct FettleModelInfo {
   const FettleState* states;
   const char* const* kernel_names;
   const char* const* kernel_origins; /* of each, the model file's nodes that it does the work of: "Conv c1\nRelu r1" */
-  const FettleTensor* constants;     /* with data, which is read-only and shared by all who load the file */
-  const char* const* size_errors;    /* what sizes can have wrong with them */
+  const FettleTensor*
+      constants; /* with data, which is read-only and shared by all who load the file, or made by `packings` */
+  const char* const* size_errors; /* what sizes can have wrong with them */
   int32_t n_inputs;
   int32_t n_outputs;
   int32_t n_states;
@@ -283,7 +291,14 @@ struct FettleModelInfo {
   int64_t n_steps;
   const FettleDriver* driver; /* null: kernels run on the CPU */
   int32_t device;             /* that kernels run on, a FettleDevice; 0: the CPU */
-  int32_t reserved_2;
+  int32_t n_targets;
+  /* What a library of several targets holds for each, the best first: names, types, shapes, sizes and states are equal.
+   * `open` opens any of them. Null: there is this one alone. */
+  const FettleModelInfo* const* targets;
+  const char* target; /* the name of this one: "x86-64-avx2"; null: it was not given one */
+  /* Of constants without data, in any order or at once. No two write the same ones. */
+  const FettlePacking* packings;
+  int64_t n_packings;
 };
 
 #define FETTLE_MAGIC 0x4c545446u /* "FTTL" */

@@ -24,9 +24,10 @@ struct FettleModel {
   // Of a model whose kernels run on a device.
   fettle::rt::Device device;
   int32_t device_index = 0, no_graphs = 0;
-  void* stream = nullptr;             // the caller's
-  void** constants = nullptr;         // of each, its address there
-  fettle::rt::Block constant_memory;  // that holds them
+  void* stream = nullptr;  // the caller's
+  // Of a model on a device, or one whose constants are packed when it is opened.
+  void** constants = nullptr;         // of each, its address; null: the description has it
+  fettle::rt::Block constant_memory;  // that holds those which the description does not
 
   /// Where the model's kernels run; 0: here.
   int32_t device_kind() const { return device.is_open() ? device.driver->device : 0; }

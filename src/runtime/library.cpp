@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "rt/cpu.h"
+#include "rt/targets.h"
 
 namespace fettle {
 namespace {
@@ -31,7 +31,7 @@ Result<> check_file(const fs::path& path) {
 
 }  // namespace
 
-Result<std::shared_ptr<const FettleModelInfo>> load_library(const fs::path& path) {
+Result<std::shared_ptr<const FettleModelInfo>> load_library(const fs::path& path, const std::string& target) {
   FETTLE_TRY_VOID(check_file(path));
   std::error_code error;
   const fs::path absolute = fs::absolute(path, error);  // a bare name would be looked up in the system's folders
@@ -49,13 +49,10 @@ Result<std::shared_ptr<const FettleModelInfo>> load_library(const fs::path& path
   // What came at its end later is not asked for where n_structures, which was zero before, is zero.
   if (info->struct_bytes < offsetof(FettleModelInfo, structures))
     return fail(ErrorCode::E706, "its description is shorter than that of any Fettle", path.string());
-  char missing[32];
-  if (fettle_cpu_check(info->target_features, missing, sizeof missing) != 0) {
-    return fail(ErrorCode::E707,
-                fmt::format("this machine lacks {}; the model was compiled for {}", missing, info->target_cpu),
-                path.string());
-  }
-  return std::shared_ptr<const FettleModelInfo>(library, info);
+  char why[256];
+  const FettleModelInfo* picked = fettle_pick_target(info, target.c_str(), why, sizeof why);
+  if (picked == nullptr) return fail(ErrorCode::E707, why, path.string());
+  return std::shared_ptr<const FettleModelInfo>(library, picked);
 }
 
 }  // namespace fettle

@@ -121,8 +121,8 @@ struct Model::Shared {
   }
 };
 
-Result<Model> Model::load(const std::filesystem::path& path, const FettleOptions& options) {
-  FETTLE_TRY(std::shared_ptr<const FettleModelInfo> info, load_library(path));
+Result<Model> Model::load(const std::filesystem::path& path, const FettleOptions& options, const std::string& target) {
+  FETTLE_TRY(std::shared_ptr<const FettleModelInfo> info, load_library(path, target));
   return make(std::move(info), options);
 }
 

@@ -19,8 +19,10 @@ class ModelContext;
 /// A compiled model: code, constants, threads. It never changes. Copies share it, and any number of threads may use it.
 class Model {
  public:
-  /// Loads the library at `path`. Without host calls in `options` it has the process's. Errors: load_library's · E710.
-  static Result<Model> load(const std::filesystem::path& path, const FettleOptions& options = {});
+  /// Loads the library at `path`. Without host calls in `options` it has the process's. `target`: as load_library has
+  /// it. Errors: load_library's · E710.
+  static Result<Model> load(const std::filesystem::path& path, const FettleOptions& options = {},
+                            const std::string& target = {});
 
   /// Opens a model whose code is in memory already; `info` keeps that code alive. Errors: E710.
   static Result<Model> make(std::shared_ptr<const FettleModelInfo> info, const FettleOptions& options = {});

@@ -103,13 +103,14 @@ Target usual_cpu(const CpuSizes& sizes) {
 Result<Target> parse_target(std::string_view text) {
   const std::string_view name = text.substr(0, text.find(' ')), options = text.substr(name.size());
   for (const TargetDef* def : target_defs()) {
-    if (def->name != name) continue;
+    if (def->name != name && (def->also.empty() || def->also != name)) continue;
     if (options.empty()) return def->make();
     if (def->make_with) return def->make_with(options);
     return fail(ErrorCode::E709, fmt::format("there is no target '{}'; {} takes no options", text, name), "target");
   }
-  std::vector<std::string_view> known;
-  for (const TargetDef* def : target_defs()) known.push_back(def->name);
+  std::vector<std::string> known;
+  for (const TargetDef* def : target_defs())
+    known.push_back(def->also.empty() ? std::string(def->name) : fmt::format("{} ({})", def->name, def->also));
   return fail(ErrorCode::E709, fmt::format("there is no target '{}'; known are {}", text, fmt::join(known, ", ")),
               "target");
 }

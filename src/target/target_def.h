@@ -13,6 +13,7 @@ struct TargetDef {
   Target (*make)();
   /// The target where options follow the name: " -arch sm_90". E709. Null: it takes none.
   Result<Target> (*make_with)(std::string_view options) = nullptr;
+  std::string_view also = {};  // another name that compilers have for it: "x86-64-v4"
 };
 
 /// Every machine, from the sources in target/machines/.

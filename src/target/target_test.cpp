@@ -34,6 +34,9 @@ TEST(Target, EveryMachineIsFoundAndNamedToWhoAsksForAnother) {
   for (const TargetDef* def : target_defs()) {
     EXPECT_TRUE(parse_target(def->name)) << def->name;
     EXPECT_NE(wrong.error().message.find(def->name), std::string::npos) << def->name;
+    if (def->also.empty()) continue;
+    ASSERT_TRUE(parse_target(def->also)) << def->also;
+    EXPECT_EQ(parse_target(def->also)->fingerprint(), parse_target(def->name)->fingerprint());
   }
 }
 

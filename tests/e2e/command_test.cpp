@@ -141,6 +141,34 @@ TEST_F(Command, TimesModels) {
   }
 }
 
+TEST_F(Command, TakesOneOfSeveralTargets) {
+  const json compiled =
+      run({"compile", path("model.onnx"), "-o", path("model.so"), "--target", "x86-64-v3,x86-64-v4,sapphirerapids"});
+  EXPECT_EQ(compiled.at("targets"), json({"sapphirerapids", "x86-64-v4", "x86-64-v3"}));
+  const auto taken = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> args = {"inspect", path("model.so")};
+    args.insert(args.end(), more.begin(), more.end());
+    std::string name;
+    for (const json& target : run(args).at("targets"))
+      if (target.at("taken")) name += target.at("name");
+    return name;
+  };
+  EXPECT_EQ(taken({"--target", "x86-64-v3"}), "x86-64-v3");
+  ::setenv("FETTLE_TARGET", "x86-64-v3", 1);
+  EXPECT_EQ(taken({}), "x86-64-v3");
+  const json ran = run({"run", path("model.so"), "--input", "x=" + path("x.npy"), "--output-dir", path("results")});
+  EXPECT_EQ(ran.at("target"), "x86-64-v3");
+  ::setenv("FETTLE_TARGET", "x86-64-v2", 1);
+  const Outcome refused = fettle({"bench", path("model.so"), "--time", "0.02"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_NE(refused.err.find("E707"), std::string::npos);
+  EXPECT_NE(refused.err.find("it has sapphirerapids, x86-64-v4, x86-64-v3"), std::string::npos) << refused.err;
+  ::unsetenv("FETTLE_TARGET");
+  for (const char* wrong : {"x86-64-v3,cuda", "x86-64-v3,", "x86-64-v3,x86-64-v0"})
+    EXPECT_EQ(fettle({"compile", path("model.onnx"), "-o", path("model.so"), "--target", wrong}).status, 2) << wrong;
+  EXPECT_EQ(fettle({"bench", path("model.onnx"), "--target", "x86-64-v3,x86-64-v4"}).status, 2);
+}
+
 TEST_F(Command, InspectsEveryView) {
   EXPECT_NE(fettle({"inspect", path("model.onnx"), "--graph"}).out.find("MatMul"), std::string::npos);
   const json tasks = run({"inspect", path("model.onnx"), "--tasks"});

@@ -112,6 +112,7 @@ TEST_F(Json, OfCommandsOnAModel) {
   expect_documented("convert", {"convert", path("model.onnx"), "-o", path("model.fettle")});
   expect_documented("check", {"check", path("model.fettle")});
   expect_documented("bench", {"bench", path("model.so"), "--time", "0.02", "--profile"});
+  expect_documented("bench --streams", {"bench", path("model.so"), "--time", "0.02", "--streams", "2"});
   expect_documented("trace", {"trace", path("model.so"), "-o", path("trace.json")});
   expect_documented("explain --why", {"explain", path("model.onnx"), "--why", "y"});
   expect_documented("inspect", {"inspect", path("model.onnx")});
@@ -123,6 +124,11 @@ TEST_F(Json, OfCommandsOnAModel) {
   for (const char* view : {"--trace", "--ir", "--asm"})
     expect_documented("inspect --task", {"inspect", path("model.onnx"), "--task", "0", view});
   expect_documented("inspect library", {"inspect", path("model.so")});
+  expect_documented(
+      "compile", {"compile", path("model.onnx"), "-o", path("several.so"), "--target", "x86-64-v3,x86-64-v4,native"});
+  expect_documented("inspect library", {"inspect", path("several.so")});
+  expect_documented("run",
+                    {"run", path("several.so"), "--input", "x=" + path("x.npy"), "--output-dir", path("several")});
 }
 
 TEST_F(Json, OfCommandsOnRecords) {

@@ -72,6 +72,9 @@ TEST_F(Width, OfResults) {
   expect_fits({"top", "--db", "records_of_the_model.db", "--once"});
   for (const char* library : {"a.so", "b.so"}) expect_fits({"compile", "model.onnx", "-o", library});
   expect_fits({"inspect", "a.so"});
+  expect_fits({"bench", "a.so", "--time", "0.02", "--streams", "2"});
+  EXPECT_EQ(fettle({"compile", "model.onnx", "-o", "several.so", "--target", "x86-64-v3,native"}).status, 0);
+  expect_fits({"inspect", "several.so"});
   expect_fits({"report", "b.so", "--compare", "a.so"});
   ::unsetenv("NO_COLOR");
   std::filesystem::current_path(before);

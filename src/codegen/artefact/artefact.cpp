@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
+#include <map>
 
 #include "codegen/artefact/elf_segment.h"
+#include "codegen/artefact/elf_symbols.h"
 #include "codegen/artefact/elf_writer.h"
 #include "codegen/artefact/link.h"
 #include "rt/cpu.h"
@@ -42,13 +43,18 @@ constexpr ExportedFunction kExports[] = {
     {"error", "fettle_rt_error"},
 };
 
-/// Builds the object that holds the model's description.
+/// What the symbols of a target's code end in, so that equal names of several targets stand side by side.
+std::string symbol_suffix(std::span<const Artefact> targets, size_t i) {
+  return targets.size() == 1 ? "" : fmt::format(".{}", targets[i].target);
+}
+
+/// Builds the object that holds the model's descriptions.
 ///   strings, shapes → .rodata · structs with pointers → .data.rel.ro
 /// Constants come into the library when it is linked: their pointers point to nothing of meaning before.
 class Describer {
  public:
-  explicit Describer(const Artefact& artefact)
-      : artefact_(artefact),
+  explicit Describer(std::span<const Artefact> targets)
+      : targets_(targets),
         text_(
             object_.add_section({.name = ".rodata.fettle", .type = SHT_PROGBITS, .flags = SHF_ALLOC, .alignment = 8})),
         tables_(object_.add_section(
@@ -57,59 +63,15 @@ class Describer {
 
   /// Once.
   ObjectBuilder build() {
-    FettleModelInfo info{};
-    info.magic = FETTLE_MAGIC;
-    info.abi_version = FETTLE_ABI_VERSION;
-    info.struct_bytes = sizeof info;
-    info.n_inputs = static_cast<int32_t>(artefact_.inputs.size());
-    info.n_outputs = static_cast<int32_t>(artefact_.outputs.size());
-    info.n_kernels = static_cast<int32_t>(artefact_.kernel_names.size());
-    info.n_constants = static_cast<int32_t>(artefact_.constants.size());
-    info.n_states = static_cast<int32_t>(artefact_.states.size());
-    info.n_sizes = artefact_.n_sizes;
-    info.n_size_errors = static_cast<int32_t>(artefact_.size_errors.size());
-    info.n_stages = static_cast<int32_t>(artefact_.stages.size());
-    info.n_structures = static_cast<int32_t>(artefact_.structures.size());
-    info.default_threads = artefact_.default_threads;
-    info.device = artefact_.device;
-    info.arena_bytes = artefact_.arena_bytes;
-    info.n_strings = std::ssize(artefact_.strings);
-    info.n_steps = std::ssize(artefact_.step_names);
-    const uint64_t at = add_table(&info, sizeof info);
-    object_.define(kInfoSymbol, tables_, at, sizeof info);  // the table's first
-    point_to_string(at + offsetof(FettleModelInfo, name), artefact_.name);
-    point_to_string(at + offsetof(FettleModelInfo, compiler), artefact_.compiler);
-    point_to_string(at + offsetof(FettleModelInfo, target_cpu), artefact_.target_cpu);
-    point_to_string(at + offsetof(FettleModelInfo, target_features), artefact_.target_features);
-    point_to_table(at + offsetof(FettleModelInfo, inputs), add_tensors(artefact_.inputs));
-    point_to_table(at + offsetof(FettleModelInfo, outputs), add_tensors(artefact_.outputs));
-    point_to_table(at + offsetof(FettleModelInfo, kernel_names), add_strings(artefact_.kernel_names));
-    point_to_table(at + offsetof(FettleModelInfo, kernel_origins), add_strings(artefact_.kernel_origins));
-    point_to_table(at + offsetof(FettleModelInfo, states), add_states());
-    point_to_table(at + offsetof(FettleModelInfo, structures), add_structures());
-    point_to_table(at + offsetof(FettleModelInfo, constants), add_constants());
-    point_to_table(at + offsetof(FettleModelInfo, size_errors), add_strings(artefact_.size_errors));
-    object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, entry), artefact_.entry);
-    if (!artefact_.resize.empty())
-      object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, resize), artefact_.resize);
-    object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, functions), "fettle_rt_functions");
-    if (!artefact_.driver.empty())
-      object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, driver), artefact_.driver);
-    if (!artefact_.kernel_work.empty())
-      object_.point(tables_, at + offsetof(FettleModelInfo, kernel_work), text_,
-                    add_text(artefact_.kernel_work.data(), artefact_.kernel_work.size() * sizeof(FettleKernelWork)));
-    point_to_table(at + offsetof(FettleModelInfo, step_names), add_strings(artefact_.step_names));
-    if (!artefact_.strings.empty()) {
-      const StringList strings = string_list(artefact_.strings);
-      object_.point(tables_, at + offsetof(FettleModelInfo, string_bytes), text_,
-                    add_text(strings.bytes.data(), strings.bytes.size()));
-      object_.point(tables_, at + offsetof(FettleModelInfo, string_ends), text_,
-                    add_text(strings.ends.data(), strings.ends.size() * sizeof(int64_t)));
-    }
-    if (!artefact_.stages.empty()) {
-      point_to_table(at + offsetof(FettleModelInfo, stages), add_stages());
-      object_.point(tables_, at + offsetof(FettleModelInfo, output_stages), text_,
-                    add_text(artefact_.output_stages.data(), artefact_.output_stages.size() * sizeof(int32_t)));
+    std::vector<uint64_t> infos;
+    for (size_t i = 0; i < targets_.size(); ++i) infos.push_back(add_info(targets_[i], symbol_suffix(targets_, i)));
+    object_.define(kInfoSymbol, tables_, infos[0], sizeof(FettleModelInfo));  // the table's first
+    if (targets_.size() == 1) return std::move(object_);
+    const std::vector<FettleModelInfo*> blank(infos.size());
+    const uint64_t list = add_table(blank.data(), blank.size() * sizeof(blank[0]));
+    for (size_t i = 0; i < infos.size(); ++i) {
+      point_to_table(list + i * sizeof(blank[0]), infos[i]);
+      point_to_table(infos[i] + offsetof(FettleModelInfo, targets), list);
     }
     return std::move(object_);
   }
@@ -119,6 +81,68 @@ class Describer {
   const std::vector<SegmentPointer>& pointers() const { return pointers_; }
 
  private:
+  /// The description of one target, whose symbols end so; returns where it is.
+  uint64_t add_info(const Artefact& artefact, const std::string& suffix) {
+    FettleModelInfo info{};
+    info.magic = FETTLE_MAGIC;
+    info.abi_version = FETTLE_ABI_VERSION;
+    info.struct_bytes = sizeof info;
+    info.n_inputs = static_cast<int32_t>(artefact.inputs.size());
+    info.n_outputs = static_cast<int32_t>(artefact.outputs.size());
+    info.n_kernels = static_cast<int32_t>(artefact.kernel_names.size());
+    info.n_constants = static_cast<int32_t>(artefact.constants.size());
+    info.n_states = static_cast<int32_t>(artefact.states.size());
+    info.n_sizes = artefact.n_sizes;
+    info.n_size_errors = static_cast<int32_t>(artefact.size_errors.size());
+    info.n_stages = static_cast<int32_t>(artefact.stages.size());
+    info.n_structures = static_cast<int32_t>(artefact.structures.size());
+    info.default_threads = artefact.default_threads;
+    info.device = artefact.device;
+    info.arena_bytes = artefact.arena_bytes;
+    info.n_strings = std::ssize(artefact.strings);
+    info.n_steps = std::ssize(artefact.step_names);
+    info.n_packings = std::ssize(artefact.packings);
+    info.n_targets = targets_.size() > 1 ? static_cast<int32_t>(targets_.size()) : 0;
+    const uint64_t at = add_table(&info, sizeof info);
+    point_to_string(at + offsetof(FettleModelInfo, name), artefact.name);
+    point_to_string(at + offsetof(FettleModelInfo, compiler), artefact.compiler);
+    point_to_string(at + offsetof(FettleModelInfo, target_cpu), artefact.target_cpu);
+    point_to_string(at + offsetof(FettleModelInfo, target_features), artefact.target_features);
+    point_to_table(at + offsetof(FettleModelInfo, inputs), add_tensors(artefact.inputs));
+    point_to_table(at + offsetof(FettleModelInfo, outputs), add_tensors(artefact.outputs));
+    point_to_table(at + offsetof(FettleModelInfo, kernel_names), add_strings(artefact.kernel_names));
+    point_to_table(at + offsetof(FettleModelInfo, kernel_origins), add_strings(artefact.kernel_origins));
+    point_to_table(at + offsetof(FettleModelInfo, states), add_states(artefact));
+    point_to_table(at + offsetof(FettleModelInfo, structures), add_structures(artefact));
+    point_to_table(at + offsetof(FettleModelInfo, constants), add_constants(artefact));
+    point_to_table(at + offsetof(FettleModelInfo, size_errors), add_strings(artefact.size_errors));
+    object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, entry), artefact.entry + suffix);
+    if (!artefact.resize.empty())
+      object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, resize), artefact.resize + suffix);
+    object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, functions), "fettle_rt_functions");
+    if (!artefact.driver.empty())
+      object_.point_to_symbol(tables_, at + offsetof(FettleModelInfo, driver), artefact.driver);
+    if (!artefact.kernel_work.empty())
+      object_.point(tables_, at + offsetof(FettleModelInfo, kernel_work), text_,
+                    add_text(artefact.kernel_work.data(), artefact.kernel_work.size() * sizeof(FettleKernelWork)));
+    point_to_table(at + offsetof(FettleModelInfo, step_names), add_strings(artefact.step_names));
+    if (!artefact.strings.empty()) {
+      const StringList strings = string_list(artefact.strings);
+      object_.point(tables_, at + offsetof(FettleModelInfo, string_bytes), text_,
+                    add_text(strings.bytes.data(), strings.bytes.size()));
+      object_.point(tables_, at + offsetof(FettleModelInfo, string_ends), text_,
+                    add_text(strings.ends.data(), strings.ends.size() * sizeof(int64_t)));
+    }
+    if (!artefact.stages.empty()) {
+      point_to_table(at + offsetof(FettleModelInfo, stages), add_stages(artefact, suffix));
+      object_.point(tables_, at + offsetof(FettleModelInfo, output_stages), text_,
+                    add_text(artefact.output_stages.data(), artefact.output_stages.size() * sizeof(int32_t)));
+    }
+    if (!artefact.target.empty()) point_to_string(at + offsetof(FettleModelInfo, target), artefact.target);
+    if (!artefact.packings.empty())
+      point_to_table(at + offsetof(FettleModelInfo, packings), add_packings(artefact, suffix));
+    return at;
+  }
   uint64_t add(int section, const void* data, size_t size) {
     std::string& bytes = object_.section(section).bytes;
     const uint64_t at = bytes.size();
@@ -153,10 +177,10 @@ class Describer {
     if (!tensor.axis_names.empty())
       point_to_table(at + offsetof(FettleTensor, axis_names), add_strings(tensor.axis_names, true));
   }
-  uint64_t add_states() {
+  uint64_t add_states(const Artefact& artefact) {
     std::vector<FettleState> states;
     std::vector<ArtefactTensor> tensors;
-    for (const ArtefactState& state : artefact_.states) {
+    for (const ArtefactState& state : artefact.states) {
       states.push_back({sizeof(FettleState), state.input, state.output, state.length_axis, nullptr});
       tensors.push_back(state.tensor);
     }
@@ -166,26 +190,26 @@ class Describer {
       point_to_table(at + i * sizeof(FettleState) + offsetof(FettleState, tensor), first + i * sizeof(FettleTensor));
     return at;
   }
-  uint64_t add_structures() {
+  uint64_t add_structures(const Artefact& artefact) {
     std::vector<FettleStructure> structures;
-    for (const ArtefactStructure& made : artefact_.structures)
+    for (const ArtefactStructure& made : artefact.structures)
       structures.push_back(
           {sizeof(FettleStructure), made.is_output ? 1 : 0, made.first_tensor, made.n_tensors, nullptr, nullptr});
     const uint64_t at = add_table(structures.data(), structures.size() * sizeof(FettleStructure));
     for (size_t i = 0; i < structures.size(); ++i) {
       const uint64_t one = at + i * sizeof(FettleStructure);
-      point_to_string(one + offsetof(FettleStructure, name), artefact_.structures[i].name);
-      point_to_string(one + offsetof(FettleStructure, type), artefact_.structures[i].type);
+      point_to_string(one + offsetof(FettleStructure, name), artefact.structures[i].name);
+      point_to_string(one + offsetof(FettleStructure, type), artefact.structures[i].type);
     }
     return at;
   }
-  uint64_t add_stages() {
+  uint64_t add_stages(const Artefact& artefact, const std::string& suffix) {
     std::vector<FettleStage> stages;
-    for (const ArtefactStage& stage : artefact_.stages) stages.push_back({nullptr, stage.arena_bytes_at, stage.keeps});
+    for (const ArtefactStage& stage : artefact.stages) stages.push_back({nullptr, stage.arena_bytes_at, stage.keeps});
     const uint64_t at = add_table(stages.data(), stages.size() * sizeof(FettleStage));
     for (size_t i = 0; i < stages.size(); ++i)
       object_.point_to_symbol(tables_, at + i * sizeof(FettleStage) + offsetof(FettleStage, resize),
-                              artefact_.stages[i].resize);
+                              artefact.stages[i].resize + suffix);
     return at;
   }
   /// An array of strings; null for those that are empty, where `absent` says so.
@@ -196,23 +220,41 @@ class Describer {
       if (!absent || !strings[i].empty()) point_to_string(at + i * sizeof(char*), strings[i]);
     return at;
   }
-  uint64_t add_constants() {
+  uint64_t add_packings(const Artefact& artefact, const std::string& suffix) {
+    std::vector<FettlePacking> packings;
+    for (const ArtefactPacking& made : artefact.packings)
+      packings.push_back({nullptr, nullptr, std::ssize(made.constants)});
+    const uint64_t at = add_table(packings.data(), packings.size() * sizeof(FettlePacking));
+    for (size_t i = 0; i < packings.size(); ++i) {
+      const ArtefactPacking& made = artefact.packings[i];
+      const uint64_t one = at + i * sizeof(FettlePacking);
+      object_.point_to_symbol(tables_, one + offsetof(FettlePacking, run), made.run + suffix);
+      object_.point(tables_, one + offsetof(FettlePacking, constants), text_,
+                    add_text(made.constants.data(), made.constants.size() * sizeof(int32_t)));
+    }
+    return at;
+  }
+  uint64_t add_constants(const Artefact& artefact) {
     std::vector<ArtefactTensor> tensors;
-    for (const ArtefactConstant& constant : artefact_.constants) tensors.push_back(constant.tensor);
+    for (const ArtefactConstant& constant : artefact.constants) tensors.push_back(constant.tensor);
     const uint64_t at = add_tensors(tensors);
     for (size_t i = 0; i < tensors.size(); ++i) {
-      const std::span<const std::byte> bytes = artefact_.constants[i].bytes;
+      if (artefact.constants[i].is_packed_late) continue;
+      const std::span<const std::byte> bytes = artefact.constants[i].bytes;
+      const auto [known, fresh] = blobs_.try_emplace({bytes.data(), bytes.size()}, 0);
+      if (fresh) known->second = constants_.add_blob(bytes, bytes.size() >= kLarge ? kPage : 64);
       const uint64_t pointer = at + i * sizeof(FettleTensor) + offsetof(FettleTensor, data);
       object_.point(tables_, pointer, note_, 0);
-      pointers_.push_back({pointer, constants_.add_blob(bytes, bytes.size() >= kLarge ? kPage : 64)});
+      pointers_.push_back({pointer, known->second});
     }
     return at;
   }
 
-  const Artefact& artefact_;
+  const std::span<const Artefact> targets_;
   ObjectBuilder object_;
   int text_, tables_, note_;
   ElfSection constants_;
+  std::map<std::pair<const std::byte*, size_t>, uint64_t> blobs_;  // where each is in the segment
   std::vector<SegmentPointer> pointers_;
 };
 
@@ -247,68 +289,13 @@ std::string needed_features(std::string_view llvm_features, std::span<const std:
   return needed;
 }
 
-namespace {
-
-/// What is wrong with what is said of sizes, states and structures; null: nothing.
-const char* wrong_sizes(const Artefact& artefact) {
-  const auto is_open = [](const ArtefactTensor& tensor) { return std::ranges::count(tensor.shape, -1) > 0; };
-  if ((artefact.n_sizes > 0) != !artefact.resize.empty()) return "sizes are open, but nothing computes them";
-  int64_t extents = 1;
-  for (const auto* tensors : {&artefact.inputs, &artefact.outputs}) {
-    for (const ArtefactTensor& tensor : *tensors) {
-      if (artefact.n_sizes == 0 && is_open(tensor)) return "a tensor has an open extent, but all sizes are fixed";
-      if (!tensor.axis_names.empty() && tensor.axis_names.size() != tensor.shape.size())
-        return "a tensor does not have one name for each axis";
-      if (tensors == &artefact.outputs) extents += static_cast<int64_t>(tensor.shape.size());
-    }
-  }
-  if (artefact.n_sizes > 0 && artefact.n_sizes < extents)
-    return "the table of sizes has no room for the outputs' extents";
-  for (const ArtefactStage& stage : artefact.stages)
-    if (stage.arena_bytes_at < 0 || stage.arena_bytes_at >= artefact.n_sizes)
-      return "the size of a stage's arena is not in the table of sizes";
-  if (!artefact.stages.empty() && artefact.output_stages.size() != artefact.outputs.size())
-    return "not every output has its stage";
-  for (const ArtefactState& state : artefact.states) {
-    const auto has = [&](const std::vector<ArtefactTensor>& tensors, int32_t i) {
-      return i >= 0 && i < static_cast<int32_t>(tensors.size()) &&
-             tensors[static_cast<size_t>(i)].shape.size() == state.tensor.shape.size() &&
-             tensors[static_cast<size_t>(i)].dtype == state.tensor.dtype;
-    };
-    if (!has(artefact.inputs, state.input) || !has(artefact.outputs, state.output) || is_open(state.tensor) ||
-        state.length_axis >= static_cast<int32_t>(state.tensor.shape.size()))
-      return "a state does not fit the input and the output that it stands for";
-  }
-  for (const ArtefactStructure& made : artefact.structures) {
-    const auto n_tensors = static_cast<int64_t>((made.is_output ? artefact.outputs : artefact.inputs).size());
-    if (made.first_tensor < 0 || made.n_tensors < 1 || made.first_tensor > n_tensors - made.n_tensors)
-      return "a structure's tensors are not among the model's";
-  }
-  return nullptr;
-}
-
-}  // namespace
-
-Result<> check_artefact(const Artefact& artefact) {
-  const std::string& prefix = artefact.prefix;
-  bool identifier = !prefix.empty() && std::isdigit(static_cast<unsigned char>(prefix[0])) == 0;
-  for (const char c : prefix) identifier = identifier && (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_');
-  if (!identifier) return fail(ErrorCode::E303, fmt::format("the prefix '{}' is not a C identifier", prefix));
-  if (artefact.kernel_origins.size() != artefact.kernel_names.size())
-    return fail(ErrorCode::E303, "not every kernel has its origins");
-  if (!artefact.kernel_work.empty() && artefact.kernel_work.size() != artefact.kernel_names.size())
-    return fail(ErrorCode::E303, "not every kernel has its work");
-  if (const char* wrong = wrong_sizes(artefact)) return fail(ErrorCode::E303, wrong);
-  if (prefix == "fettle_artefact" || prefix.starts_with("fettle_rt"))
-    return fail(ErrorCode::E303, fmt::format("the prefix '{}' is taken", prefix));
-  char unknown[32];
-  if (fettle_cpu_check(artefact.target_features.c_str(), unknown, sizeof unknown) == 2)
-    return fail(ErrorCode::E303, fmt::format("the CPU feature '{}' is not known to rt", unknown));
-  return {};
-}
-
 Result<> write_artefact(const Artefact& artefact, const std::filesystem::path& out) {
-  FETTLE_TRY(const std::string header_text, artefact_header(artefact));
+  return write_artefact(std::span(&artefact, 1), out);
+}
+
+Result<> write_artefact(std::span<const Artefact> targets, const std::filesystem::path& out) {
+  FETTLE_TRY(const std::string header_text, artefact_header(targets));
+  const std::string& prefix = targets[0].prefix;
   std::filesystem::path header_path = out;
   header_path.replace_extension(".h");
   if (header_path == out) return fail(ErrorCode::E709, "the library would have the name of its header", out.string());
@@ -318,17 +305,20 @@ Result<> write_artefact(const Artefact& artefact, const std::filesystem::path& o
   FETTLE_TRY_VOID(header.close());
 
   LinkRequest request;
-  for (const std::vector<uint8_t>& object : artefact.objects)
+  std::vector<std::vector<uint8_t>> renamed;
+  for (size_t i = 0; targets.size() > 1 && i < targets.size(); ++i)
+    FETTLE_TRY_VOID(rename_symbols(targets[i].objects, symbol_suffix(targets, i), renamed));
+  for (const std::vector<uint8_t>& object : targets.size() > 1 ? renamed : targets[0].objects)
     request.objects.emplace_back(reinterpret_cast<const char*>(object.data()), object.size());
   request.objects.emplace_back(reinterpret_cast<const char*>(rt_object_begin),
                                static_cast<size_t>(rt_object_end - rt_object_begin));
-  Describer describer(artefact);
+  Describer describer(targets);
   request.writers.push_back([&](int fd) { return describer.build().write(fd); });
   request.exports.emplace_back(kInfoSymbol, kInfoSymbol);
   for (const ExportedFunction& function : kExports)
-    request.exports.emplace_back(artefact.prefix + "_" + function.suffix, function.symbol);
+    request.exports.emplace_back(prefix + "_" + function.suffix, function.symbol);
   FETTLE_TRY_VOID(link_shared_library(request, library));
-  if (!artefact.constants.empty())
+  if (!describer.pointers().empty())
     FETTLE_TRY_VOID(append_segment(library.temporary(), describer.constants(), kInfoSymbol, describer.pointers()));
   FETTLE_TRY_VOID(library.commit());
   return header.commit();

@@ -39,17 +39,26 @@ struct ArtefactStage {
   int32_t arena_bytes_at = 0, keeps = 0;
 };
 
-/// Data that the file carries as they are: mapped when used, shared between processes, never written to.
+/// Data that the file carries as they are: mapped when used, shared between processes, never written to. Where several
+/// targets have the same bytes, at one address, the file has them once.
 struct ArtefactConstant {
   ArtefactTensor tensor;
   std::span<const std::byte> bytes;  // must live until write_artefact returns
+  bool is_packed_late = false;       // there are no bytes: a packing makes them when the model is opened
 };
 
-/// All that goes into an artefact.
+/// FettlePacking, by the symbol of its function.
+struct ArtefactPacking {
+  std::string run;
+  std::vector<int32_t> constants;
+};
+
+/// All that goes into an artefact, for one target.
 struct Artefact {
   std::string name;                     // of the model
   std::string prefix = "fettle_model";  // of the exported functions; a C identifier
   std::string compiler = "fettle";      // with its version
+  std::string target;                   // its name, where the artefact has several: "x86-64-avx2"
   std::string target_cpu;
   std::string target_features;  // those the code needs, as rt/cpu.h has them: "avx2,fma"
   std::vector<ArtefactTensor> inputs;
@@ -57,6 +66,7 @@ struct Artefact {
   std::vector<ArtefactState> states;
   std::vector<ArtefactStructure> structures;
   std::vector<ArtefactConstant> constants;
+  std::vector<ArtefactPacking> packings;
   std::vector<std::string> strings;           // of constants: the first has number 1
   std::vector<std::string> kernel_names;      // by the index that the host program gives to fettle_call_kernel
   std::vector<std::string> kernel_origins;    // of each: the nodes that it does the work of, one a line
@@ -92,14 +102,19 @@ std::string needed_features(std::string_view llvm_features, std::span<const std:
 /// Whether the prefix is a C identifier that is free, each kernel has origins (perhaps none) and its work, rt knows all
 /// features, and what is said of sizes and states fits together. E303.
 Result<> check_artefact(const Artefact& artefact);
+/// Whether each is right, and whether they can be the targets of one artefact. E303.
+Result<> check_artefacts(std::span<const Artefact> targets);
 
 /// Links objects, constants, descriptions and rt to a shared library. Exports PREFIX_open, _info and a function for
 /// each of rt/model_functions.h, and the data `fettle_artefact` by which runtime/library.h knows it. Beside it goes its
 /// header, OUT.h. Neither is touched where one of them cannot be written. Errors: E303 objects do not link, or
 /// the prefix or a feature's name is none · E702 a file cannot be written · E709 `out` ends in .h.
 Result<> write_artefact(const Artefact& artefact, const std::filesystem::path& out);
+/// The same of several targets, the best first, which have names. Each has its own code and description; a program
+/// gets the first that its machine runs. E303 also: two have one name, or their inputs, outputs or states differ.
+Result<> write_artefact(std::span<const Artefact> targets, const std::filesystem::path& out);
 
 /// The text of OUT.h: C, self-contained, documented with the model's inputs and outputs. E303 as above.
-Result<std::string> artefact_header(const Artefact& artefact);
+Result<std::string> artefact_header(std::span<const Artefact> targets);
 
 }  // namespace fettle

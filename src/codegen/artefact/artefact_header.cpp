@@ -73,8 +73,9 @@ std::string replace_all(std::string text, std::string_view from, std::string_vie
 
 }  // namespace
 
-Result<std::string> artefact_header(const Artefact& artefact) {
-  FETTLE_TRY_VOID(check_artefact(artefact));
+Result<std::string> artefact_header(std::span<const Artefact> targets) {
+  FETTLE_TRY_VOID(check_artefacts(targets));
+  const Artefact& artefact = targets[0];
   std::string guard = artefact.prefix + "_H";
   for (char& c : guard) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   std::string text = fmt::format("/* The compiled model '{}'. Written by {}.\n *\n", in_comment(artefact.name),
@@ -84,6 +85,11 @@ Result<std::string> artefact_header(const Artefact& artefact) {
     text +=
         fmt::format(" *   {}  {}  {}[{}] to [{}]\n", in_comment(made.name), in_comment(made.type),
                     made.is_output ? "outputs" : "inputs", made.first_tensor, made.first_tensor + made.n_tensors - 1);
+  if (targets.size() > 1) {
+    text += " *\n * for, the first that the machine runs:";
+    for (const Artefact& target : targets) text += " " + in_comment(target.target);
+    text += "\n";
+  }
   text += " */\n\n";
   text += model_api_text;
   text += "\n";

@@ -4,6 +4,6 @@
 
 namespace fettle {
 
-extern constinit const TargetDef host_target = {"host", [] { return detect_host(); }};
+extern constinit const TargetDef host_target = {.name = "host", .make = [] { return detect_host(); }, .also = "native"};
 
 }  // namespace fettle

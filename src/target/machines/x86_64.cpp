@@ -33,8 +33,8 @@ Target amx() {
 
 }  // namespace
 
-extern constinit const TargetDef x86_64_amx_target = {"x86-64-amx", amx};
-extern constinit const TargetDef x86_64_avx2_target = {"x86-64-avx2", avx2};
-extern constinit const TargetDef x86_64_avx512_target = {"x86-64-avx512", avx512};
+extern constinit const TargetDef x86_64_amx_target = {.name = "x86-64-amx", .make = amx, .also = "sapphirerapids"};
+extern constinit const TargetDef x86_64_avx2_target = {.name = "x86-64-avx2", .make = avx2, .also = "x86-64-v3"};
+extern constinit const TargetDef x86_64_avx512_target = {.name = "x86-64-avx512", .make = avx512, .also = "x86-64-v4"};
 
 }  // namespace fettle
