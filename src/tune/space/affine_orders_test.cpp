@@ -8,6 +8,7 @@
 #include "lower/lower.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/testing.h"
+#include "target/tensor_intrinsic.h"
 #include "tune/space/test_workloads.h"
 
 namespace fettle {
