@@ -8,6 +8,8 @@
 #include <isl/schedule.h>
 
 #include "analysis/affine/nest.h"
+#include "ir/annotations.h"
+#include "polyhedral/register_tiles.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/steps.h"
 #include "schedule/primitives.h"
@@ -314,6 +316,11 @@ class Writer {
       if (best < band.members)
         for (size_t d = best; d + 1 < band.members; ++d) swap_rows(band, d, d + 1);
     }
+    // isl takes seconds to scan the tiles of several statements.
+    if (options_.register_tiles && band.permutable && band.members == 3 && band.maps.size() == 1)
+      if (const auto tiles =
+              plan_register_tiles(nest.statements().front(), band.maps.front(), options_.lanes, options_.registers))
+        return write_tiles(nest, *tiles);
     if (options_.straight_rows) FETTLE_TRY_VOID(straighten(nest, band));
     RescheduleArgs args;
     FETTLE_TRY(args.blocks, blocks(nest));
@@ -322,19 +329,45 @@ class Writer {
       for (size_t d = 0; d < band.members; ++d)
         args.factors.push_back(options_.tiles[std::min(d, options_.tiles.size() - 1)]);
     args.full_tiles = options_.full_tiles && !args.factors.empty();
-    std::vector<std::string> before;
-    for (const BlockNode* block : blocks_of(s_.func().root())) before.push_back(block->name);
-    FETTLE_TRY(const auto loops, reschedule(s_, args));
+    std::vector<std::string> made;
+    FETTLE_TRY(const auto loops, apply(nest, args, made));
     if (options_.parallel) {
       for (size_t d = 0; d < band.members; ++d)
         if (band.coincident[d] && s_.loop(loops[d]) && parallel(s_, {loops[d]})) break;
     }
-    if (options_.lanes > 1) {
-      std::vector<std::string> made;
-      for (const BlockNode* block : blocks_of(s_.func().root()))
-        if (std::ranges::find(before, block->name) == before.end()) made.push_back(block->name);
-      for (const NestStatement& statement : nest.statements()) made.push_back(statement.block->name);
+    if (options_.lanes > 1)
       for (const std::string& block : made) FETTLE_TRY_VOID(make_lanes(block));
+    return {};
+  }
+
+  // `made`: the nest's blocks, with copies of them.
+  Result<std::vector<LoopRef>> apply(const AffineNest& nest, const RescheduleArgs& args,
+                                     std::vector<std::string>& made) {
+    std::vector<std::string> before;
+    for (const BlockNode* block : blocks_of(s_.func().root())) before.push_back(block->name);
+    for (const NestStatement& statement : nest.statements()) made.push_back(statement.block->name);
+    FETTLE_TRY(auto loops, reschedule(s_, args));
+    for (const BlockNode* block : blocks_of(s_.func().root()))
+      if (std::ranges::find(before, block->name) == before.end()) made.push_back(block->name);
+    return loops;
+  }
+
+  Result<> write_tiles(const AffineNest& nest, const RegisterTiles& tiles) {
+    RescheduleArgs args;
+    FETTLE_TRY(args.blocks, blocks(nest));
+    args.maps = {tiles.map};
+    args.factors.assign(tiles.factors.begin(), tiles.factors.end());
+    args.full_tiles = true;
+    std::vector<std::string> made;
+    FETTLE_TRY(const auto loops, apply(nest, args, made));
+    // Tiles of columns, then of rows.
+    if (options_.parallel)
+      for (const size_t d : {size_t{1}, size_t{2}})
+        if (s_.loop(loops[d]) && parallel(s_, {loops[d]})) break;
+    FETTLE_TRY_VOID(annotate(s_, {args.blocks.front(), kInOrderKey, int64_t{1}}));
+    for (const std::string& block : made) {
+      FETTLE_TRY(const bool is_written, write_tile_out(s_, block, tiles));
+      if (!is_written && tiles.lanes > 1) FETTLE_TRY_VOID(make_lanes(block));
     }
     return {};
   }

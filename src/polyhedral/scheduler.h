@@ -34,6 +34,10 @@ struct PolyhedralOptions {
   bool full_tiles = true;
   /// The innermost loop of a skewed band runs as it is written, if the tiles of the others allow it. Rows fill vectors.
   bool straight_rows = false;
+  /// Tiles are those of a sum in registers (register_tiles.h), in place of `tiles`, where a group is one such sum.
+  bool register_tiles = false;
+  /// Vector registers of the target.
+  int64_t registers = 16;
   /// Elements of a vector: innermost loops become lanes where they may. 1: they stay.
   int64_t lanes = 1;
   /// Threads share the outermost loop that may be parallel.

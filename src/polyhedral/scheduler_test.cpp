@@ -124,6 +124,52 @@ TEST(PolyhedralScheduler, LeavesRowsStraight) {
   EXPECT_EQ(to_text(again.func()), to_text(s.func()));
 }
 
+// A sum over a triangle, whose steps go along memory or not: whole tiles are written out, the others stay loops.
+std::string triangle_of_products(const char* factor) {
+  return fmt::format(R"(func syrk(X: f32[26, 26], A: f32[26, 150], B: f32[150, 26], C: f32[26, 26] output):
+  for a in 26:
+    for b in 26:
+      block copy(va: spatial[26] = a, vb: spatial[26] = b):
+        reads X[va, vb]
+        writes C[va, vb]
+        C[va, vb] = X[va, vb]
+  for i in 26:
+    for j in i + 1:
+      for k in 150:
+        block S(vi: spatial[26] = i, vj: spatial[26] = j, vk: reduce[150] = k):
+          reads C[vi, vj], A[vi, vk], {0}
+          writes C[vi, vj]
+          C[vi, vj] = C[vi, vj] + A[vi, vk] * {0}
+)",
+                     factor);
+}
+
+TEST(PolyhedralScheduler, WritesTilesOfSumsOut) {
+  for (const char* factor : {"A[vj, vk]", "B[vk, vj]"}) {
+    auto s = schedule_from(triangle_of_products(factor));
+    ASSERT_OK(
+        reschedule_program(s, {.fusion = FusionStrategy::kMin, .register_tiles = true, .lanes = 4, .blocks = {"S"}}));
+    EXPECT_REPLAYS(s);
+    EXPECT_SAME_RESULT(s);
+    EXPECT_OK(verify(s.func(), *parse_target("host")));
+    const auto loops = get_loops(s, {*get_block(s, {"S"})});
+    ASSERT_OK(loops);
+    std::vector<ForKind> kinds;
+    for (const LoopRef& loop : *loops) kinds.push_back((*s.loop(loop)).as<ForNode>()->loop_kind);
+    ASSERT_GE(kinds.size(), 3u);
+    const bool in_lanes = factor[0] == 'B';
+    EXPECT_EQ(kinds.back(), in_lanes ? ForKind::kVectorized : ForKind::kUnrolled) << to_text(s.func());
+    EXPECT_EQ(kinds[kinds.size() - 2], ForKind::kUnrolled) << to_text(s.func());
+  }
+}
+
+TEST(PolyhedralScheduler, OrdersWithoutSumsAreAsWithoutTiles) {
+  auto tiled = schedule_from(jacobi(6, 20)), plain = tiled;
+  ASSERT_OK(reschedule_program(tiled, {.register_tiles = true}));
+  ASSERT_OK(reschedule_program(plain, {}));
+  EXPECT_EQ(to_text(tiled.func()), to_text(plain.func()));
+}
+
 TEST(PolyhedralScheduler, KeepsStrategiesApart) {
   for (const FusionStrategy fusion : {FusionStrategy::kMax, FusionStrategy::kPreserve3Coincident, FusionStrategy::kMin})
     expect_scheduled(kProducts, {.fusion = fusion, .tiles = {4, 8}, .lanes = 4});

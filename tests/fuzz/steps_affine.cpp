@@ -1,4 +1,6 @@
 // Steps on iteration spaces.
+#include <array>
+
 #include "ir/path.h"
 #include "schedule/dataflow/dataflow.h"
 #include "tests/fuzz/actions.h"
@@ -88,6 +90,19 @@ bool reschedule(Attempt& a) {
   std::vector<IntRef> factors;
   if (!parted && a.chance(60))
     for (int d = a.between(1, std::min(depth, 3)); d-- > 0;) factors.push_back(a.between(1, 5));
+  // Tiles of registers: which tile an instance is in comes first, and a tile is whole at one value of the other rows.
+  if (!parted && depth >= 2 && a.chance(20)) {
+    const auto rows = static_cast<size_t>(depth), tiled = rows - 2;
+    const std::array<int, 2> sizes{a.between(2, 5), a.between(2, 5)};
+    for (IndexMap& map : maps) {
+      std::vector<Expr> outputs;
+      for (const size_t d : {tiled + 1, tiled}) outputs.push_back(floordiv(map.outputs[d], Expr(sizes[d - tiled])));
+      outputs.insert(outputs.end(), map.outputs.begin(), map.outputs.end());
+      map.outputs = std::move(outputs);
+    }
+    factors.assign(2 + tiled, IntRef(1));
+    for (const int size : sizes) factors.push_back(size);
+  }
   return a
       .step("reschedule", {{"blocks", to_arg(blocks)},
                            {"maps", to_arg(maps)},

@@ -146,8 +146,10 @@ class Estimator {
       // What is before and after a micro-kernel's loops overlaps with other micro-kernels; without loops it is the work
       // itself.
       const double shows = in_micro_kernel && !loop && micro_kernel_loops_ ? costs_.edge_share : 1;
-      const double seconds =
-          runs * work_cycles(work, costs_, loop != nullptr, in_micro_kernel ? exposed_ : 1) * shows / costs_.hz;
+      const double lanes = in_micro_kernel ? 1 : lanes_of_steps(node, loop);
+      const double cycles = lanes > 1 ? work_cycles(work, costs_, false) / lanes
+                                      : work_cycles(work, costs_, loop != nullptr, in_micro_kernel ? exposed_ : 1);
+      const double seconds = runs * cycles * shows / costs_.hz;
       (in_micro_kernel ? out_.edge_s : out_.plain_s) += seconds;
       if (!in_micro_kernel) {
         out_.plain_flops += runs * work.flops;
@@ -185,6 +187,20 @@ class Estimator {
     out_.step_vectors += runs * work.vector_loads();
     if (costs_.fma_latency * work.fma / work.accumulators > work.fma / costs_.fma_per_cycle) out_.latency_bound += runs;
     out_.spilled += runs * std::max(0.0, step.live_registers + step.vector_loads() + 1 - costs_.registers);
+  }
+
+  // Sums in registers that are no micro-kernel's are those of programs in order that no lanes were asked for. Of steps
+  // that go along memory code generation makes lanes, and several sums, which do not wait for each other.
+  double lanes_of_steps(const CostNode& node, const CostNode* loop) const {
+    if (!loop || node.work.accumulators <= 0 || node.work.gathers > 0) return 1;
+    double element_bytes = 0;
+    for (const Stream& stream : node.streams) {
+      if (stream.is_write || stream.step_bytes.empty()) return 1;
+      const double step = stream.step_bytes.back();
+      if (step != 0 && step != stream.run_bytes) return 1;
+      if (step != 0) element_bytes = std::max(element_bytes, stream.run_bytes);
+    }
+    return element_bytes > 0 ? std::max(1.0, std::min(costs_.vector_bytes / element_bytes, loop->extent)) : 1;
   }
 
   // By the stream that moves least from step to step: it is the one whose elements are broadcast.

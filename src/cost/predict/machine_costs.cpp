@@ -11,6 +11,7 @@ MachineCosts describe_costs(const Target& target) {
   costs.fma_per_cycle = std::max(1, target.fma_per_cycle);
   costs.fma_latency = std::max(1, target.fma_latency_cycles);
   costs.registers = target.vector_registers;
+  costs.vector_bytes = std::max(1, target.vector_lanes(1));
   for (size_t i = 0; i < costs.capacity_bytes.size() && i < target.caches.size(); ++i)
     costs.capacity_bytes[i] = static_cast<double>(target.caches[i].size_bytes);
   // A missing level is as large as the one before it.

@@ -19,7 +19,7 @@ struct MachineCosts {
   double loads_per_cycle = 2;
   double stores_per_cycle = 1;
   double issue_per_cycle = 6;
-  double registers = 32;
+  double registers = 32, vector_bytes = 64;
   double in_flight = 256;  // instructions that wait for others while later ones run
   /// One line read, where nothing but bandwidth limits.
   std::array<double, kSources> line_cycles{1.4, 2.7, 4.5};

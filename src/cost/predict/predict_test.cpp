@@ -57,6 +57,22 @@ TEST(Predict, MoreWorkCostsMore) {
   EXPECT_GT(predicted(phases), base);
 }
 
+// A sum of a program in order: along memory its steps become lanes.
+TEST(Predict, PlainSumsAlongMemoryAreLanes) {
+  const auto sums = [](const char* factor) {
+    const std::string text =
+        std::string("func f(A: f64[32, 32], B: f64[32, 32], C: f64[32] output):\n  for i in 32:\n    for k in i:\n") +
+        "      block S(vi: spatial[32] = i, vk: scan[32] = k):\n        reads C[vi], A[vi, vk], " + factor +
+        "\n        writes C[vi]\n        C[vi] = C[vi] + A[vi, vk] * " + factor + "\n";
+    const auto func = parse_func(text);
+    EXPECT_TRUE(func.has_value()) << (func ? "" : func.error().to_string());
+    const auto kernel = lower(*func, plain_target(), {.pipeline = Pipeline::kUnexpanded, .prologue = false});
+    EXPECT_TRUE(kernel.has_value()) << (kernel ? "" : kernel.error().to_string());
+    return predict_seconds(*kernel, plain_target(), 1, nullptr);
+  };
+  EXPECT_LT(sums("B[vi, vk]"), 0.7 * sums("B[vk, vi]"));
+}
+
 // What has left the near caches comes from the third level if that has room for others, too, else from memory.
 TEST(Predict, ColdDataComeFromAsFarAsTheyFit) {
   Target target = plain_target();

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "frontend/comprehension/forward_sums.h"
 #include "frontend/comprehension/function.h"
 #include "frontend/comprehension/lexer.h"
 #include "frontend/comprehension/reads.h"
@@ -49,6 +50,7 @@ class LoopCompiler {
 
   Result<Compiled> run(const StatementTree& tree) {
     find_written(tree);
+    root_ = &tree;
     for (const std::string& name : written_) scope_.tensors.contains(name) ? outputs_.push_back(name) : void();
     if (outputs_.empty())
       return wrong(tree.place,
@@ -184,13 +186,56 @@ class LoopCompiler {
                    fmt::format("{} is no size and no variable of a loop around", reader.indices()[0]));
     FETTLE_TRY_VOID(open(ranges_, tree.name, range, tree.place));
     std::vector<Stmt> body;
-    for (const StatementTree& inner : tree.body) {
-      FETTLE_TRY(body.emplace_back(), statement(inner));
+    for (size_t at = 0; at < tree.body.size(); ++at) {
+      if (at + 1 < tree.body.size())
+        if (const auto steps = sum_in_place(tree.body[at], tree.body[at + 1])) {
+          for (const StatementTree& step : *steps) {
+            FETTLE_TRY(body.emplace_back(), statement(step));
+          }
+          ++at;
+          continue;
+        }
+      FETTLE_TRY(body.emplace_back(), statement(tree.body[at]));
     }
     ranges_.drop();
     Stmt made = seq(std::move(body));
     if (!made) return wrong(tree.place, "there is nothing in the loop");
     return close(range, std::move(made));
+  }
+
+  // A sum of the loops' own that one statement adds to an element, as steps that add to the element (forward_sums.h).
+  // So there is no scalar through which iterations of the loops around wait for each other.
+  std::optional<std::vector<StatementTree>> sum_in_place(const StatementTree& sum, const StatementTree& use) const {
+    if (scope_.tensors.contains(sum.name) && std::ranges::find(locals_, sum.name) == locals_.end()) return std::nullopt;
+    auto steps = forwarded(sum, use);
+    if (!steps || !is_read_after_sums(*root_, sum.name)) return std::nullopt;
+    const auto of = analyse(scope_, ranges_, sum, LeftSide::kAny);
+    if (!of) return std::nullopt;
+    const auto target = scope_.tensors.find(use.name);
+    if (target == scope_.tensors.end() || target->second.dtype != of->dtype || !of->dtype.is_float())
+      return std::nullopt;
+    if (std::ranges::find(outputs_, use.name) == outputs_.end()) return std::nullopt;
+    // Each step's statement is one, with no index of its own.
+    for (const StatementTree& step : *steps) {
+      const auto made = analyse(scope_, ranges_, step, LeftSide::kAny);
+      if (!made || !made->left.empty()) return std::nullopt;
+      if (step.assignment == Assignment::kSet && !made->reduced.empty()) return std::nullopt;
+      if (step.assignment != Assignment::kAdd) continue;
+      for (const Access& access : made->reader.accesses())
+        if (access.tensor == use.name && !is_apart(*made, access)) return std::nullopt;
+    }
+    return steps;
+  }
+
+  // Whether the statement writes no element that the access reads, in whatever iterations.
+  static bool is_apart(const Statement& made, const Access& access) {
+    for (size_t d = 0; d < made.place.size(); ++d) {
+      const Form &written = made.place[d], &read = access.indices[d];
+      if (written->kind != IndexForm::Kind::kAffine || read->kind != IndexForm::Kind::kAffine) continue;
+      const auto between = made.ranges.interval(*affine_form(written->affine - read->affine));
+      if (between && (between->least.min() >= 1 || between->most.max() <= -1)) return true;
+    }
+    return false;
   }
 
   // A tensor that a statement in the loops defines, for the statements behind it.
@@ -341,6 +386,7 @@ class LoopCompiler {
     return condition ? condition : bool_imm(true);
   }
 
+  const StatementTree* root_ = nullptr;
   Scope scope_;
   Reads reads_;
   std::vector<SizeCheck>& checks_;

@@ -14,6 +14,8 @@ Func note_scans(const Func& func) {
         block.iters, [](const IterVar& iter) { return iter.kind == IterKind::kScan && !is_one(iter.extent); });
     // Copies into a cache and out of it run in order, too, and are no loops to look after.
     const auto* store = block.body.as<StoreNode>();
+    // Schedules mark blocks that run in order though none of their iterators says so.
+    has_scans = has_scans || block.annotations.get_int(kInOrderKey, 0) != 0;
     has_scans = has_scans || (is_ordered && !(store && store->value.kind() == ExprKind::kLoad));
   });
   return has_scans ? with(func, [](FuncNode& f) { f.annotations.set(kInOrderKey, int64_t{1}); }) : func;

@@ -58,6 +58,7 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
   PolyhedralOptions options;
   options.blocks = names;
   options.lanes = ctx.target->vector_lanes(element_bytes);
+  options.registers = ctx.target->vector_registers;
   options.parallel = ctx.threads > 1;
   options.full_tiles = false;
   options.found = make_found_orders();
@@ -67,12 +68,14 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
     FusionStrategy fusion;
     std::vector<IntRef> tiles;
     bool straight_rows = false;
+    bool register_tiles = false;
   };
   static const std::vector<Kind> kKinds = {
       {FusionStrategy::kMin, {}},
       {FusionStrategy::kMin, {64, 64, 64}},
       {FusionStrategy::kMax, {32, 32, 256}},
       {FusionStrategy::kMax, {16, 16}, true},
+      {FusionStrategy::kMin, {}, false, true},
   };
   std::set<std::string> seen;
   for (const Kind& kind : kKinds) {
@@ -81,6 +84,7 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
     options.fusion = kind.fusion;
     options.tiles = kind.tiles;
     options.straight_rows = kind.straight_rows;
+    options.register_tiles = kind.register_tiles;
     RuleContext trial = ctx;
     if (!reschedule_program(trial.schedule, options)) continue;
     if (!seen.insert(to_text(trial.schedule.func())).second) continue;

@@ -1,11 +1,14 @@
 #include "tune/space/affine_orders.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "analysis/verify.h"
 #include "ir/query.h"
+#include "lower/lower.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/testing.h"
+#include "target/tensor_intrinsic.h"
 #include "tune/space/test_workloads.h"
 
 namespace fettle {
@@ -52,6 +55,52 @@ TEST(AffineOrders, AreTheDefaultOfTriangularNests) {
     in_lanes = in_lanes || (loop.loop_kind == ForKind::kVectorized && blocks.front()->name.starts_with("S"));
   });
   EXPECT_TRUE(in_lanes) << to_text(s->func());
+}
+
+// Sums over a triangle, along memory and across: tiles of registers are predicted to be faster than plain loops.
+TEST(AffineOrders, TileSumsOverTriangles) {
+  const auto target = std::make_shared<const Target>(*parse_target("x86-64-avx512"));
+  for (const char* factor : {"A[vj, vk]", "B[vk, vj]"}) {
+    const Func workload =
+        schedule_from(
+            fmt::format(R"(func syrk(X: f64[{0}, {0}], A: f64[{0}, 300], B: f64[300, {0}], C: f64[{0}, {0}] output):
+  for a in {0}:
+    for b in {0}:
+      block copy(va: spatial[{0}] = a, vb: spatial[{0}] = b):
+        reads X[va, vb]
+        writes C[va, vb]
+        C[va, vb] = X[va, vb]
+  for i in {0}:
+    for j in i + 1:
+      block T(vi: spatial[{0}] = i, vj: spatial[{0}] = j):
+        reads C[vi, vj]
+        writes C[vi, vj]
+        C[vi, vj] = 2.0f64 * C[vi, vj]
+    for j in i + 1:
+      for k in 300:
+        block S(vi: spatial[{0}] = i, vj: spatial[{0}] = j, vk: reduce[300] = k):
+          reads C[vi, vj], A[vi, vk], {1}
+          writes C[vi, vj]
+          C[vi, vj] = C[vi, vj] + A[vi, vk] * {1}
+)",
+                        90, factor))
+            .original;
+    const auto s = default_schedule(workload, target, 1);
+    ASSERT_OK(s);
+    EXPECT_OK(verify(s->func(), *target));
+    EXPECT_TRUE(same_result(workload, s->func()));
+    // Steps go over rows and columns that stay in registers.
+    const auto lowered = lower(s->func(), *target, {});
+    ASSERT_OK(lowered);
+    int64_t kept = 0;
+    for (const auto& [name, func] : lowered->kernel.funcs)
+      each_node<AllocateNode>(func->body, [&](const AllocateNode& made) {
+        int64_t elements = 1;
+        for (const Expr& extent : made.buffer->shape) elements *= as_int(extent) ? *as_int(extent) : 1;
+        if (is_in_registers(*made.buffer)) kept = std::max(kept, elements);
+      });
+    EXPECT_GE(kept, 24) << to_text(s->func());
+  }
 }
 
 TEST(AffineOrders, LeaveProductsToRules) {

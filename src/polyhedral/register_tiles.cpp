@@ -1,0 +1,122 @@
+#include "polyhedral/register_tiles.h"
+
+#include <algorithm>
+#include <ranges>
+
+#include "ir/compare.h"
+#include "ir/visit.h"
+#include "schedule/edit/scanning.h"
+#include "schedule/edit/steps.h"
+#include "schedule/primitives.h"
+
+namespace fettle {
+namespace {
+
+// Steps whose operands the caches hold: a panel of columns the first level, all rows the second.
+constexpr int64_t kSteps = 128, kStepsAlongMemory = 256;
+
+// Whether the block goes on from what it has written: X[at] = X[at] + …
+bool goes_on(const BlockNode& block) {
+  const auto* store = block.body.as<StoreNode>();
+  return store && contains<LoadNode>(store->value, [&](const LoadNode& read) {
+           return read.buffer == store->buffer &&
+                  std::ranges::equal(read.indices, store->indices,
+                                     [](const Expr& a, const Expr& b) { return structural_equal(a, b); });
+         });
+}
+
+constexpr size_t kMembers = 3;  // rows of the order
+constexpr int kStepsRow = 3;    // of the sum's steps, in RegisterTiles::map
+
+// The row that a sum of three loops goes along, or nothing.
+std::optional<size_t> summed_row(const NestStatement& statement, const IndexMap& map) {
+  if (statement.loops.size() != kMembers || map.outputs.size() < kMembers || !goes_on(*statement.block))
+    return std::nullopt;
+  VarMap bindings;
+  for (const IterVar& iter : statement.block->iters) bindings[iter.var.get()] = iter.binding;
+  const auto& place = statement.block->body.as<StoreNode>()->indices;
+  for (size_t i = 0; i < statement.loops.size(); ++i) {
+    const VarNode* loop = statement.loops[i]->var.get();
+    const bool is_place =
+        std::ranges::any_of(place, [&](const Expr& index) { return uses_var(substitute(index, bindings), loop); });
+    if (is_place) continue;
+    std::optional<size_t> row;
+    size_t moved = 0;
+    for (size_t d = 0; d < kMembers; ++d)
+      if (linear_form(map.outputs[d]).coeff_of(map.inputs[i]) != 0) row = d, ++moved;
+    if (moved == 1) return row;
+  }
+  return std::nullopt;
+}
+
+// The last loops around the block: those of the sum's steps and what is in it. Empty: steps have no loop.
+Result<std::vector<LoopRef>> loops_from_steps(Schedule& s, const BlockRef& block) {
+  FETTLE_TRY(std::vector<LoopRef> loops, get_loops(s, {block}));
+  for (size_t at = 0; at < loops.size(); ++at) {
+    FETTLE_TRY(const Stmt loop, s.loop(loops[at]));
+    if (scanned_dimension(*loop.as<ForNode>()) == kStepsRow)
+      return std::vector(loops.begin() + static_cast<std::ptrdiff_t>(at), loops.end());
+  }
+  return std::vector<LoopRef>();
+}
+
+}  // namespace
+
+std::optional<RegisterTiles> plan_register_tiles(const NestStatement& statement, const IndexMap& map, int64_t lanes,
+                                                 int64_t registers) {
+  const auto summed = summed_row(statement, map);
+  if (!summed) return std::nullopt;
+  RegisterTiles tiles;
+  const bool steps_are_lanes = *summed + 1 == kMembers;
+  const bool has_many = registers >= 32;
+  tiles.lanes = steps_are_lanes ? 1 : lanes;
+  // So many accumulators hide a multiply-add's latency and share what they load.
+  tiles.rows = steps_are_lanes ? (has_many ? 6 : 3) : (has_many ? 8 : 4);
+  tiles.columns = steps_are_lanes ? (has_many ? 4 : 3) : 3 * lanes;
+  const size_t row = *summed == 0 ? 1 : 0, column = 3 - *summed - row;
+  const auto& outputs = map.outputs;
+  tiles.map.inputs = map.inputs;
+  tiles.map.outputs = {floordiv(outputs[*summed], Expr(steps_are_lanes ? kStepsAlongMemory : kSteps)),
+                       floordiv(outputs[column], Expr(tiles.columns)),
+                       floordiv(outputs[row], Expr(tiles.rows)),
+                       outputs[*summed],
+                       outputs[row],
+                       outputs[column]};
+  tiles.map.outputs.insert(tiles.map.outputs.end(), outputs.begin() + kMembers, outputs.end());
+  // A tile is whole for a single step: blocks of steps need not be.
+  tiles.factors = {1, 1, 1, 1, tiles.rows, tiles.columns};
+  return tiles;
+}
+
+Result<bool> write_tile_out(Schedule& s, const std::string& block, const RegisterTiles& tiles) {
+  FETTLE_TRY(const BlockRef ref, get_block(s, {block}));
+  FETTLE_TRY(const std::vector<LoopRef> loops, loops_from_steps(s, ref));
+  const auto extent_of = [&](size_t at) -> int64_t {
+    const Result<Stmt> loop = s.loop(loops[at]);
+    const int64_t* extent = loop ? as_int(loop->as<ForNode>()->extent) : nullptr;
+    return extent ? *extent : 0;
+  };
+  Schedule tried = s;
+  if (loops.size() == kMembers && extent_of(1) == tiles.rows && extent_of(2) == tiles.columns) {
+    LoopRef columns = loops[2];
+    if (tiles.lanes > 1) {
+      const auto parts = split(tried, {columns, {kInfer, tiles.lanes}});
+      if (!parts || !vectorize(tried, {(*parts)[1]})) return false;
+      columns = (*parts)[0];
+    }
+    if (!unroll(tried, {columns}) || !unroll(tried, {loops[1]})) return false;
+    s = tried;
+    return true;
+  }
+  if (tiles.lanes > 1 || loops.size() < 2) return false;
+  RescheduleArgs inner;
+  inner.blocks = {ref};
+  IndexMap& map = inner.maps.emplace_back();
+  for (size_t at = 0; at < loops.size(); ++at) map.inputs.push_back(make_var(fmt::format("l{}", at)));
+  for (const Var& input : map.inputs | std::views::drop(1)) map.outputs.emplace_back(input);
+  map.outputs.emplace_back(map.inputs.front());
+  if (reschedule(tried, inner)) s = tried;
+  return false;
+}
+
+}  // namespace fettle
