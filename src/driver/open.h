@@ -39,6 +39,9 @@ struct OpenOptions {
 /// What a model is compiled for. E709 there is no such target · E301 no device runs its kernels.
 Result<Target> target_of(const OpenOptions& options);
 
+/// Passes that are left out: those that the options name, and those whose results only kernels of CPUs are made for.
+PassNames passes_left_out(const OpenOptions& options);
+
 /// Whether the path names a shared library ("model.so", "model.so.1.2") rather than a model ("model.so.onnx").
 bool is_library_path(const std::string& path);
 
