@@ -955,11 +955,11 @@ TEST(Llvm, MachineIntrinsics) {
 // Numbers of few bits, whatever the bits beside them are: AVX-512 looks 16 of them up.
 TEST(Llvm, NumbersOfFewBits) {
   for (const int mask : {15, 5, 3, 16, 31}) {
-    const IrModule module = parsed(fmt::format(R"(lowered func f(A: i32[16], B: f32[16] output):
+    const std::string text = fmt::format(R"(lowered func f(A: i32[16], B: f32[16] output):
   B[ramp(0, 1, 16)] = f32x16(A[ramp(0, 1, 16)] & broadcast({}i32, 16))
 )",
-                                               mask),
-                                   "f");
+                                         mask);
+    const IrModule module = parsed(text.c_str(), "f");
     const auto object = compile_object(module, detect_host());
     ASSERT_TRUE(object) << object.error().to_string();
     const auto code = JitModule::load(*object);
