@@ -9,7 +9,6 @@ its bound.
 """
 
 import json
-import os
 import pathlib
 import shutil
 import subprocess
@@ -132,7 +131,7 @@ def reader(folder):
 def peak_bytes(path, made, folder):
     """Of memory, of a program in C that runs the compiled model once. Files of weights count."""
     library = folder / (path.stem + ".so")
-    fettle("compile", path, "-o", library, "--threads", 1)
+    fettle("compile", path, "-o", library, "--threads", 1, "--json")
     program = folder / "run_model"
     header = library.with_suffix(".h")
     with tempfile.TemporaryDirectory() as scratch:
@@ -144,12 +143,11 @@ def peak_bytes(path, made, folder):
             kind = helper.tensor_dtype_to_np_dtype(given.type.tensor_type.elem_type)
             arguments.append(f"{scratch}/{given.name}")
             numpy.zeros(shape, kind).tofile(arguments[-1])
-        child = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        if child.returncode != 0:
-            raise RuntimeError(f"{program} ended with {child.returncode}")
-    return usage.ru_maxrss * 1024
+        # What a process had before it became another one counts as its own, and this one has the model.
+        watch = ("import resource, subprocess, sys\nsubprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)\n"
+                 "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")  # fmt: skip
+        child = subprocess.run([sys.executable, "-c", watch, *arguments], check=True, capture_output=True, text=True)
+    return int(child.stdout) * 1024
 
 
 class Report:

@@ -20,7 +20,7 @@ constexpr int64_t kRows[] = {1, 2, 3, 4, 6, 8, 12};  // of a tile
 constexpr int64_t kVectors[] = {4, 2, 3, 1};         // the first of those that cost alike is preferred
 constexpr double kUnpacking = 2.5;                   // instructions that make a vector of weights
 constexpr int64_t kLeastSums = 8;                    // that hide the latency of a multiply-add
-constexpr int64_t kAheadBytes = 4096;                // a stream of weights is asked for so early
+constexpr int64_t kAheadBytes = 8192;                // a stream of weights is asked for so early
 constexpr double kNsPerVector = 0.7;                 // of weights
 
 bool is_packed_constant(const Func& func, const LoadNode& load) {
