@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-polyhedral bench-python bench-quantised bench-recurrent bench-schedule bench-search bench-shapes bench-sizes bench-split bench-tasks bench-threads bench-tiles bench-torch bench-vendor check-hostile check-jax check-stablehlo check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format gpu-bundle lint sdist wheel site clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-decode bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-polyhedral bench-python bench-quantised bench-recurrent bench-schedule bench-search bench-shapes bench-sizes bench-split bench-tasks bench-threads bench-tiles bench-torch bench-vendor check-hostile check-jax check-stablehlo check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format gpu-bundle lint sdist wheel site clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -55,6 +55,9 @@ bench-import: build ## Large models: how long reading and optimising them takes
 
 bench-model: build fetch ## A whole model against ONNX Runtime and OpenVINO
 	@$(BUILD)/bin/bench-model
+
+bench-decode: build ## Weights of 4 bits: cold products of one row, a decoder beside ONNX Runtime
+	@$(PYTHON) benchmarks/bench_decode.py $(ARGS)
 
 bench-numerics: build ## How far results are from the exact ones: sums, products, convolutions, functions (docs/numerics.md)
 	@$(PYTHON) benchmarks/bench_numerics.py $(ARGS)

@@ -97,9 +97,16 @@ Result<std::shared_ptr<Database>> open_records(const std::string& path) {
   return std::shared_ptr<Database>(std::move(database));
 }
 
+PassNames passes_left_out(const OpenOptions& options) {
+  PassNames without = options.without;
+  const auto target = target_of(options);
+  if (target && target->has_threads()) without.emplace("pack_weights");
+  return without;
+}
+
 Result<PlannedModel> plan_source(const ModelSource& source, const OpenOptions& options, bool untuned) {
-  FETTLE_TRY(Graph graph,
-             load_model(source, options.shapes, options.sizes, options.states, {}, options.without, options.limits));
+  FETTLE_TRY(Graph graph, load_model(source, options.shapes, options.sizes, options.states, {},
+                                     passes_left_out(options), options.limits));
   return plan_graph(std::move(graph), model_name(source), options, untuned);
 }
 

@@ -49,6 +49,8 @@ struct NamedTarget {
 /// Of those with the same instruction sets the first stays. E709 also: one of several is
 /// no x86-64 processor, or has no name.
 Result<std::vector<NamedTarget>> targets_of(const OpenOptions& options);
+/// Passes that are left out: those that the options name, and those whose results only kernels of CPUs are made for.
+PassNames passes_left_out(const OpenOptions& options);
 
 /// Whether the path names a shared library ("model.so", "model.so.1.2") rather than a model ("model.so.onnx").
 bool is_library_path(const std::string& path);

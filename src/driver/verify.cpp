@@ -70,7 +70,7 @@ class Verifier {
     FETTLE_TRY_VOID(compute_reference());
     Verification verdict;
     for (const Node* node : exact_.left_out) verdict.left_out.push_back(origin_of(*node));
-    FETTLE_TRY(const auto made, compiled({}, options_.open.without));
+    FETTLE_TRY(const auto made, compiled({}, passes_left_out(options_.open)));
     for (const auto& [name, content] : made) verdict.compared += exact_.values.contains(name);
     const auto found = first_difference(made);
     if (!found) return verdict;
@@ -214,7 +214,7 @@ class Verifier {
       for (const Value* output : node->outputs) asked.push_back(output->name);
     if (blamed.size() > 1) {
       say(fmt::format("{} nodes come into question", blamed.size()));
-      FETTLE_TRY(Values more, compiled(asked, options_.open.without));
+      FETTLE_TRY(Values more, compiled(asked, passes_left_out(options_.open)));
       if (const auto first = first_difference(more)) {
         blamed = suspects(first->value, more);
         verdict.value = first->value;
@@ -234,7 +234,7 @@ class Verifier {
     while (high > low) {
       const size_t middle = low + (high - low) / 2;
       const std::string asked = blamed[middle]->outputs[0]->name;
-      FETTLE_TRY(const Values made, compiled({asked}, options_.open.without));
+      FETTLE_TRY(const Values made, compiled({asked}, passes_left_out(options_.open)));
       const auto first = first_difference(made);
       if (!first) break;  // what lies on both sides is needed
       if (first->value == asked)
@@ -252,7 +252,7 @@ class Verifier {
     for (const std::string& pass : optional_passes()) {
       if (options_.open.without.contains(pass)) continue;
       say("without " + pass);
-      PassNames without = options_.open.without;
+      PassNames without = passes_left_out(options_.open);
       without.insert(pass);
       const auto made = compiled({}, without);
       if (made && !first_difference(*made)) verdict.passes.push_back(pass);

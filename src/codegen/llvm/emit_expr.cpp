@@ -559,8 +559,27 @@ Value* FunctionEmitter::saturated(Value* a, DType to) {
   return vb_.select(vb_.compare(CmpInst::FCMP_OGT, number, constant(most)), greatest, result);
 }
 
+/// f32(x & c), c of four bits, in 16 lanes: one of 16 numbers, which AVX-512 looks up by the low bits of x in one
+/// instruction, where a mask and a conversion are two. Null: it is something else.
+Value* FunctionEmitter::looked_up(const CastNode& node) {
+  constexpr int kNumbers = 16;
+  const auto* masked = node.a.as<BinaryNode>();
+  if (!masked || masked->op != BinaryOp::kBitAnd || node.dtype != kF32.with_lanes(kNumbers)) return nullptr;
+  if (!node.a.dtype().is_int() || node.a.dtype().bits != 32 || !state_.target.has_feature("avx512f")) return nullptr;
+  const auto* mask = dyn_cast<Constant>(emit(masked->b));
+  const auto* bits = mask ? dyn_cast_or_null<ConstantInt>(mask->getSplatValue()) : nullptr;
+  if (!bits || bits->getZExtValue() >= kNumbers) return nullptr;
+  llvm::SmallVector<Constant*, kNumbers> numbers;
+  Type* element = Type::getFloatTy(vb_.context());
+  for (uint64_t i = 0; i < kNumbers; ++i)
+    numbers.push_back(ConstantFP::get(element, static_cast<double>(i & bits->getZExtValue())));
+  const auto id = Function::lookupIntrinsicID("llvm.x86.avx512.permvar.sf.512");
+  return vb_.intrinsic(id, {}, {llvm::ConstantVector::get(numbers), emit(masked->a)});
+}
+
 Value* FunctionEmitter::emit_cast(const CastNode& node) {
   const DType from = node.a.dtype(), to = node.dtype;
+  if (Value* number = looked_up(node)) return number;
   Value* a = emit(node.a);
   if (from == to) return a;
   Type* type = type_of(to);

@@ -952,6 +952,26 @@ TEST(Llvm, MachineIntrinsics) {
   EXPECT_EQ(std::memcmp(c, expected, sizeof c), 0);
 }
 
+// Numbers of few bits, whatever the bits beside them are: AVX-512 looks 16 of them up.
+TEST(Llvm, NumbersOfFewBits) {
+  for (const int mask : {15, 5, 3, 16, 31}) {
+    const std::string text = fmt::format(R"(lowered func f(A: i32[16], B: f32[16] output):
+  B[ramp(0, 1, 16)] = f32x16(A[ramp(0, 1, 16)] & broadcast({}i32, 16))
+)",
+                                         mask);
+    const IrModule module = parsed(text.c_str(), "f");
+    const auto object = compile_object(module, detect_host());
+    ASSERT_TRUE(object) << object.error().to_string();
+    const auto code = JitModule::load(*object);
+    int32_t a[16];
+    float b[16];
+    for (int i = 0; i < 16; ++i) a[i] = i * 0x01234567 + 977 * i;
+    void* buffers[] = {a, b};
+    code->function<Kernel>("f")(nullptr, buffers, nullptr);
+    for (int i = 0; i < 16; ++i) EXPECT_EQ(b[i], static_cast<float>(a[i] & mask)) << i << " " << mask;
+  }
+}
+
 TEST(Llvm, RefusesWhatIsNotLowered) {
   const Target target = detect_host();
   const auto code_of = [&](const char* text) {

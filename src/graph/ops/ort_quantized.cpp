@@ -179,23 +179,16 @@ Values matmul_n_bits(Lowering& g, const Node& node) {
   if (node.attrs.get_int("weight_prepacked", 0) != 0)
     return bad_attribute(node, "weight_prepacked is not 0: weights in a layout of one machine");
   if (node.input(4)) return bad_attribute(node, "g_idx is not supported");
+  if (block % (8 / bits) != 0) return bad_attribute(node, fmt::format("block_size is {}", block));
   const int64_t blocks = (k + block - 1) / block;
   if (dtype_of(node, 1) != kU8) return bad_types(node, "the weights are of " + dtype_of(node, 1).to_string());
-  Value* whole =
-      g.reshape(unpacked(g, g.reshape(node.inputs[1], {n, blocks, block * bits / 8}), bits, block), {n, blocks, block});
-  Value* scales = g.reshape(node.inputs[2], {n, blocks, 1});
-  const DType dtype = scales->dtype();
+  Value* packed = g.reshape(node.inputs[1], {n, blocks, block * bits / 8});
+  Value* scales = g.reshape(node.inputs[2], {n, blocks});
   Value* zero = node.input(3);
-  if (!zero)
-    zero = g.number(static_cast<double>(int64_t{1} << (bits - 1)), dtype);
-  else if (zero->dtype() == kU8)
-    zero = g.cast(g.reshape(unpacked(g, g.reshape(zero, {n, (blocks * bits + 7) / 8}), bits, blocks), {n, blocks, 1}),
-                  dtype);
-  else
-    zero = g.reshape(zero, {n, blocks, 1});
-  Value* weights = g("Mul", {g("Sub", {g.cast(whole, dtype), zero}), scales});
-  weights = g.reshape(weights, {n, blocks * block});
-  if (blocks * block != k) weights = g.slice(weights, 1, 0, k);
+  if (zero && zero->dtype() == kU8) zero = unpacked(g, g.reshape(zero, {n, (blocks * bits + 7) / 8}), bits, blocks);
+  if (zero) zero = g.reshape(zero, {n, blocks});
+  Value* weights = g("UnpackBlocks", {packed, scales, zero},
+                     {{{"bits", bits}, {"block_size", block}, {"k", k}, {"zero", int64_t{1} << (bits - 1)}}});
   return std::vector{with_bias(g, g("MatMul", {node.inputs[0], swapped(g, weights)}), node.input(5))};
 }
 

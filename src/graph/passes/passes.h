@@ -29,6 +29,11 @@ Result<> settle_bodies(Graph& graph, const PassContext& context);
 /// Bytes stay bytes where they are only moved. Sums are exact, where those of floats were rounded.
 Result<> lower_quantized(Graph& graph, const PassContext& context);
 
+/// Products with constant weights in blocks of 2, 4 or 8 bits keep the weights packed:
+///   matmul(x, transpose(unpackblocks(w, scales)))   →   blockedmatmul(x, w, scales)
+///   matmul(x, dequantizelinear(w, scales) {block_size})   →   blockedmatmul(x, w', scales')
+Result<> pack_weights(Graph& graph, const PassContext& context);
+
 /// Nodes whose inputs are all constant are computed, unless they make something much larger.
 Result<> fold_constants(Graph& graph, const PassContext& context);
 

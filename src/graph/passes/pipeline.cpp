@@ -20,6 +20,7 @@ std::span<const GraphPass> graph_passes() {
       {"unify_sizes", "sizes that must be equal become one", unify_sizes, /*runs_on_bodies=*/true},
       {"drop_dead", "what nothing needs is dropped", drop_dead},
       {"lower_quantized", "products of what was dequantised become products of bytes", lower_quantized},
+      {"pack_weights", "products keep weights of few bits packed", pack_weights},
       {"fold_constants", "what depends on constants alone is computed", fold_constants},
       {"settle_bodies", "what does not depend on iterations leaves its loop", settle_bodies, /*runs_on_bodies=*/true,
        /*is_needed=*/true},

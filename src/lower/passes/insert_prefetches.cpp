@@ -34,18 +34,25 @@ class Spreader : public StmtMutator {
   Stmt body() {
     each_node<AllocateNode>(loop_.body, [&](const AllocateNode& made) { own_.insert(made.buffer.get()); });
     if (!near_) find_fills();
+    each_node<StoreNode>(loop_.body, [&](const StoreNode& store) {
+      adds_up_ |= !near_ && store.buffer->scope == kScopeRegister && !own_.contains(store.buffer.get());
+    });
     Stmt made = contains_serial_loop(loop_.body) ? rewrite(loop_.body) : with_prefetches(loop_.body);
     for (const auto& [var, value] : steps_) made = let(var, value, made);
     return made;
   }
   Stmt rewrite(const Stmt& s) override {
     const auto* loop = s.as<ForNode>();
+    // What such a loop adds to its sums stands beside the loops inside, and takes no turn of theirs.
+    const bool is_beside = adds_up_ && depth_ == 0 && (loop ? !is_serial(loop) : s.as<StoreNode>() != nullptr);
+    if (is_beside && !contains_serial_loop(s)) return with_prefetches(s);
     if (!loop) return Mutator::rewrite(s);
     if (fills_.contains(loop)) return s;
     const int64_t* extent = as_int(loop->extent);
     if (!extent && (!is_serial(loop) || varies(loop->extent))) return s;
     extents_[loop->var.get()] = extent ? *extent : 0;
     if (!is_serial(loop)) return Mutator::rewrite(s);
+    ++depth_;
     const Expr outer_turn = turn_, outer_open = open_turns_;
     const int64_t outer_turns = turns_;
     turn_ = turn_ * loop->extent + loop->var;
@@ -56,6 +63,7 @@ class Spreader : public StmtMutator {
     const bool is_innermost = !contains_serial_loop(loop->body);
     Stmt body = is_innermost ? with_prefetches(loop->body) : rewrite(loop->body);
     if (is_innermost && extent && !outer_open) body = with_next_rows(body, *loop, outer_turn, outer_turns);
+    --depth_;
     turn_ = outer_turn;
     turns_ = outer_turns;
     open_turns_ = outer_open;
@@ -253,6 +261,7 @@ class Spreader : public StmtMutator {
   int64_t distance_;
   bool near_;
   Expr turn_ = Expr(0);                                  // which turn of the serial loops inside this is
+  int depth_ = 0;                                        // serial loops around it
   int64_t turns_ = 1;                                    // of how many,
   Expr open_turns_;                                      // times so many
   std::vector<std::pair<Var, Expr>> steps_;              // of runs that open numbers of turns share
@@ -260,6 +269,7 @@ class Spreader : public StmtMutator {
   std::unordered_set<const BufferNode*> own_;            // allocated in the loop
   std::unordered_set<const ForNode*> fills_;             // nests that only copy
   std::vector<Rows> next_rows_;                          // and what they will
+  bool adds_up_ = false;                                 // to registers that outlive an iteration
 };
 
 Stmt with_notes_done(const ForNode& original) {

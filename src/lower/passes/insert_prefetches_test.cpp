@@ -45,6 +45,27 @@ TEST(InsertPrefetches, AnInnermostLoopAsksForItsOwnVectors) {
   EXPECT_EQ(text.find("&A["), std::string::npos) << "single elements of one line: " << text;
 }
 
+// The loop adds to registers from outside: what it reads beside the loop inside is asked for, too, once an iteration.
+// Where each iteration begins its own sums, what it does with them is left alone.
+TEST(InsertPrefetches, WhatScalesTheSumsOfALoop) {
+  const auto scaled = [](const std::string& before, const std::string& inside) {
+    return to_text(with_prefetches("lowered func f(A: f32[4096], S: f32[512], C: f32[512] output):\n" + before +
+                                   "  for b in 8 {prefetch = 2}:\n" + inside + R"(    allocate P: f32[32] @register
+    for k in 16:
+      for l in 32 vectorized:
+        P[l] = P[l] + A[b * 512 + k * 32 + l]
+    for l in 32 vectorized:
+      T[l] = T[l] + P[l] * S[b * 32 + l]
+)"));
+  };
+  const std::string text = scaled("  allocate T: f32[32] @register\n", "");
+  EXPECT_NE(text.find("prefetch.i32(&S[(b + 2) * 32], 2i32)"), std::string::npos) << text;
+  EXPECT_NE(text.find("prefetch.i32(&S[(b + 2) * 32 + 16], 2i32)"), std::string::npos) << text;
+  EXPECT_NE(text.find("prefetch.i32(&A["), std::string::npos) << text;
+  const std::string own = scaled("", "    allocate T: f32[32] @register\n");
+  EXPECT_EQ(own.find("&S["), std::string::npos) << own;
+}
+
 // Behind each of the steps that make one iteration, so that none loads before its turn.
 TEST(InsertPrefetches, WhatIsNearIsAskedForBehindEachStep) {
   EXPECT_EQ(to_text(with_prefetches(R"(lowered func f(A: f32[128], B: f32[4096], C: f32[32] output):

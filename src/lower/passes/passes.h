@@ -150,6 +150,8 @@ Func dispatch_micro_kernels(const Func& func, bool lanes_too);
 /// A nest that only copies to memory of the iteration has no time to ask: the other nests do it, row by row.
 ///   for j {prefetch = 1}: (for k: T[k] = B[k, j]; for i: for k: … T[k] …)
 ///   →  for j: (for k: T[k] = B[k, j]; for i: for k: … T[k] …; prefetch(&B[k, j + 1], 2))
+/// Where the loop adds to registers from outside, what it reads beside the loops inside is asked for, too.
+///   for b {prefetch = 4}: (for k: P += …; T += P*S[b*64 + l])   →   … T += P*S[b*64 + l]; prefetch(&S[(b + 4)*64], 2)
 /// `prefetch_near` asks the same way, but into the first-level cache, and behind what the iteration does: an unrolled
 /// iteration's loads are not mixed with those of the one before.
 ///   for k {prefetch_near = 8}: … B[k*32 + l] …   →   for k: … B[k*32 + l] …; prefetch(&B[k*32 + 256]); …

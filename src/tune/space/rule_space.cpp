@@ -23,6 +23,7 @@
 #include "tune/parts/winograd.h"
 #include "tune/space/affine_orders.h"
 #include "tune/space/rules/attention.h"
+#include "tune/space/rules/factored_sum.h"
 #include "tune/space/rules/split_product.h"
 #include "tune/space/rules/winograd.h"
 #include "tune/space/space.h"
@@ -35,6 +36,7 @@ constexpr Stage kStages[] = {
     {"attention", choose_attention},
     {"winograd", choose_winograd},
     {"split_product", choose_split_product},
+    {"factored_sum", choose_factored_sum},
     {"lane_reductions", [](RuleContext& ctx) { return lane_reductions(ctx.schedule, *ctx.target, *ctx.decider); }},
     {"auto_inline", [](RuleContext& ctx) { return auto_inline(ctx.schedule, *ctx.target, *ctx.decider); }},
 };
@@ -50,6 +52,7 @@ constexpr Stage kGpuStages[] = {
 constexpr const Rule* kRules[] = {
     &winograd_rule_def,                   // a convolution that choose_winograd has replaced
     &split_product_rule_def,              // a product that choose_split_product has replaced
+    &factored_sum_rule_def,               // a sum that choose_factored_sum has replaced
     &strip_fusion_def,                    // a chain of reductions
     &multi_level_tiling_with_intrin_def,  // a product that a tensor intrinsic computes
     &row_fusion_def,                      // rows that several blocks work on
