@@ -8,6 +8,7 @@
 #include "codegen/llvm/function_emitter.h"
 #include "codegen/llvm/machine.h"
 #include "lower/passes/vector_math.h"
+#include "target/scaling.h"
 
 namespace fettle {
 namespace {
@@ -27,7 +28,7 @@ Result<Emitted> emit_module(const IrModule& ir, const Target& target, const Llvm
   out.module->setPICLevel(llvm::PICLevel::SmallPIC);
   FETTLE_TRY_VOID(set_machine(*out.module, target));
   ModuleState state{ir, target, options, *out.module, context_users(ir), 0, nullptr, {}};
-  const bool scales = target.has_feature("avx512f") && target.has_feature("avx512vl");
+  const bool scales = scales_by_powers_of_two(target);
   for (const auto& [name, unexpanded] : ir.funcs) {
     if (!unexpanded || unexpanded->name != name)
       return fail(ErrorCode::E301, "the module lists " + name + " under another name");

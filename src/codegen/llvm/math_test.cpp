@@ -6,14 +6,16 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numbers>
 
 #include "codegen/llvm/jit_module.h"
 #include "codegen/llvm/llvm_codegen.h"
+#include "target/scaling.h"
 
 namespace fettle {
 namespace {
 
-/// func f(A, B, C, n): for i in n: C[16 i … ] = name(A[16 i …][, B[16 i …]])
+/// func f(A, B, C, n): for i in n: C[16 i … ] = name(A[16 i …][, B[16 i …]]); exp2 is exp(A[…] * ln(2)).
 IrModule elementwise(const std::string& name, DType type, int lanes, int args) {
   auto a = make_buffer("A", {1 << 24}, type), b = make_buffer("B", {1 << 24}, type),
        c = make_buffer("C", {1 << 24}, type);
@@ -25,7 +27,8 @@ IrModule elementwise(const std::string& name, DType type, int lanes, int args) {
   func->name = "f";
   func->params = {{a}, {b}, {c, ParamKind::kOutput}};
   func->int_params = {{.var = n}};
-  func->body = make_for(i, 0, n, store(c, {at}, math(name, in)));
+  if (name == "exp2") in[0] = in[0] * constant(std::numbers::ln2, in[0].dtype());
+  func->body = make_for(i, 0, n, store(c, {at}, math(name == "exp2" ? "exp" : name, in)));
   IrModule module;
   module.funcs["f"] = Func(func);
   return module;
@@ -179,6 +182,29 @@ TEST_P(MathFunction, EveryWidthAndTargetAgrees) {
 
 INSTANTIATE_TEST_SUITE_P(All, MathFunction, testing::Range(size_t{0}, functions().size()),
                          [](const auto& info) { return std::string(functions()[info.param].name); });
+
+TEST(MathFunctions, PowersOfTwo) {
+  if (!scales_by_powers_of_two(*parse_target("host"))) GTEST_SKIP();
+  std::vector<float> x, wide, out;
+  for (uint64_t pattern = 0; pattern < (uint64_t{1} << 32); pattern += 4093)
+    x.push_back(std::bit_cast<float>(static_cast<uint32_t>(pattern)));
+  for (int i = -160; i <= 130; ++i) x.push_back(static_cast<float>(i));
+  for (const float special : {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 127.99999f, 128.0f, -126.00001f, -149.5f, -151.0f})
+    x.push_back(special);
+  while (x.size() % 16) x.push_back(0.5f);
+  run<float>("exp2", kF32, 16, x, {}, wide, "host");
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double exact = std::exp2(static_cast<double>(x[i]));
+    ASSERT_LE(ulps(wide[i], static_cast<long double>(exact)), 3) << x[i];
+    if (x[i] == std::floor(x[i])) {
+      ASSERT_EQ(wide[i], static_cast<float>(exact)) << x[i];
+    }
+  }
+  for (const int lanes : {1, 4, 8}) {
+    run<float>("exp2", kF32, lanes, x, {}, out, "host");
+    for (size_t i = 0; i < x.size(); ++i) ASSERT_TRUE(wide[i] == out[i] || std::isnan(wide[i])) << x[i];
+  }
+}
 
 TEST(MathFunctions, SignOfZero) {
   std::vector<float> x(16, -0.0f), out;

@@ -280,12 +280,15 @@ class RecurrentLowering {
   /// Lengths that are known must lie within the steps; those that are all of the steps are none.
   Result<> read_lengths() {
     lengths_ = input(kLengths);
+    some_are_empty_ = lengths_ != nullptr;
     if (!lengths_ || !lengths_->is_constant()) return {};
     bool all = steps_.is_number();
+    some_are_empty_ = false;
     for (const int64_t length : to_ints(*lengths_->constant)) {
       if (length < 0 || length > steps_.max())
         return bad_types(layer_, fmt::format("sequence_lens has {}, of {} steps", length, steps_.to_string()));
       all = all && Dim(length) == steps_;
+      some_are_empty_ = some_are_empty_ || length == 0;
     }
     if (all) lengths_ = nullptr;
     return {};
@@ -298,6 +301,7 @@ class RecurrentLowering {
     if (!lengths_) return;
     Value* wide = nodes_.value("Cast", "lengths", {lengths_}, {{{"to", int64_t{7}}}});
     lengths_ = unsqueezed(wide, 1);
+    if (some_are_empty_) begun_ = nodes_.value("Greater", "begun", {lengths_, nodes_.number("nothing", 0)});
   }
 
   Value* unsqueezed(Value* x, int64_t axis) {
@@ -323,7 +327,11 @@ class RecurrentLowering {
   }
 
   Value* initial(Input i, size_t d) {
-    if (Value* given = part(i, "initial", d, batch_first_ ? 1 : 0)) return given;
+    if (Value* given = part(i, "initial", d, batch_first_ ? 1 : 0)) {
+      if (!begun_) return given;
+      Value* zero = nodes_.constant("zero", scalar(0, input(kX)->dtype()));
+      return nodes_.value("Where", "initial", {begun_, given, zero});
+    }
     const int64_t axis = batch_first_ ? 0 : 1;
     Value* batch = nodes_.value("Shape", "batch", {input(kX)}, {{{"end", axis + 1}, {"start", axis}}});
     Value* hidden = nodes_.constant("hidden", int_list(std::vector<int64_t>{hidden_}));
@@ -541,7 +549,9 @@ class RecurrentLowering {
   Dim steps_;
   std::vector<Activation> activations_;
   Value *x_ = nullptr, *limit_ = nullptr;
-  Value* lengths_ = nullptr;  // null: all are of the steps
+  Value* lengths_ = nullptr;     // null: all are of the steps
+  bool some_are_empty_ = false;  // of the lengths; perhaps
+  Value* begun_ = nullptr;       // null: no sequence is empty. The last states of one that is are 0, as engines have it
 };
 
 }  // namespace

@@ -1,8 +1,11 @@
 #include "lower/passes/math_functions.h"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cmath>
 #include <initializer_list>
+#include <numbers>
 #include <span>
 
 #include "base/check.h"
@@ -31,6 +34,8 @@ constexpr Width kWidth64 = {64, 52, 1023, 6755399441055744.0, 0.6931471805599453
 constexpr double kExp32[] = {0.4999999403953552, 0.1666652262210846, 0.04166829213500023, 0.008368533104658127,
                              0.0013818306615576148};  // (e^r - 1 - r) / r², |r| <= ln2 / 2
 constexpr double kExpSixteenth32[] = {0.5000161965, 0.1666666667};  // (e^r - 1 - r) / r², |r| <= ln2 / 32
+constexpr double kExp2Fraction32[] = {1.0, 0.6931512951850891, 0.2401645928621292, 0.055799514055252075,
+                                      0.009017480537295341, 0.0018669525161385536};  // 2^f, 0 <= f < 1
 constexpr double kExpm32[] = {0.5, 0.1666666567325592, 0.04166649281978607, 0.008333547040820122, 0.0013932313304394484,
                               0.00019760946452151984};  // the same, relative to e^r - 1
 constexpr double kLog32[] = {0.3333333134651184,  -0.2500081956386566,  0.2000124156475067,   -0.166234090924263,
@@ -156,11 +161,18 @@ class Kit {
   /// 2^n where that is a normal number; n one above the greatest exponent gives infinity.
   Expr power_of_two(Expr n) const { return from_bits(shift_left(bind_(std::move(n) + number(w_.bias)), w_.mantissa)); }
 
-  /// x * 2^n for any n, rounded once; one instruction, where scales_.
-  Expr scaled(const Expr& x, const Expr& n) const {
-    std::vector<Expr> args = {x, n, x, Expr((1 << type_.lanes) - 1)};
+  /// One of AVX-512's instructions with a mask, of all lanes.
+  Expr masked(std::string_view name, const Expr& x, const Expr& operand) const {
+    std::vector<Expr> args = {x, operand, x, Expr((1 << type_.lanes) - 1)};
     if (type_.lanes == 16) args.push_back(Expr(4));  // rounding as it is set
-    return bind_(call("llvm.x86.avx512.mask.scalef.ps." + std::to_string(32 * type_.lanes), std::move(args), type_));
+    return bind_(call(fmt::format("llvm.x86.avx512.mask.{}.ps.{}", name, 32 * type_.lanes), std::move(args), type_));
+  }
+  /// x * 2^floor(n) for any n, rounded once; one instruction, where scales_.
+  Expr scaled(const Expr& x, const Expr& n) const { return masked("scalef", x, n); }
+  /// x - floor(x), and 0 of infinities; one instruction, where scales_.
+  Expr fraction(const Expr& x) const {
+    constexpr int kDown = 1;
+    return masked("reduce", x, Expr(kDown));
   }
 
   /// e^r, |r| <= ln2/2
@@ -209,6 +221,13 @@ class Kit {
     Expr half = shift_right(n, 1);
     Expr other = bind_(n - half);
     return bind_(bind_(exp_small(r) * power_of_two(half)) * power_of_two(other));
+  }
+  /// 2^x = 2^floor(x) * 2^f, where f lies in [0, 1). In half of exp's instructions, since x is rounded already.
+  bool has_exp2() const { return scales_ || scalar_of_vectors_; }
+  Expr exp2(const Expr& x) const {
+    if (scales_) return scaled(polynomial(kExp2Fraction32, fraction(x)), x);
+    const Kit four(type_.with_lanes(4), bind_, true);
+    return bind_(shuffle({four.exp2(bind_(broadcast(x, 4)))}, {0}));
   }
   /// e^x for x that leaves 2^n normal, or infinite.
   Expr exp_medium(const Expr& x) const {
@@ -352,6 +371,13 @@ Expr constant_power(const Kit& kit, const Expr& x, double p) {
   return nullptr;
 }
 
+/// x, where e^exponent is 2^x: the exponent is x * ln(2). Else null.
+Expr power_of_two_of(const Expr& exponent) {
+  const auto* product = exponent.as<BinaryNode>();
+  const double* factor = product && product->op == BinaryOp::kMul ? as_float(product->b) : nullptr;
+  return factor && static_cast<float>(*factor) == std::numbers::ln2_v<float> ? product->a : nullptr;
+}
+
 /// x^n of integers for a constant n >= 0, by squaring; null for others.
 Expr constant_integer_power(const Expr& x, const Expr& n, const BindValue& bind) {
   const int64_t* exponent = as_int(n);
@@ -381,6 +407,9 @@ Expr expand_math_function(std::string_view name, const std::vector<Expr>& args, 
   const bool in_double = name == "sin" || name == "cos" || name == "pow";
   std::vector<Expr> in;
   const DType work = (small ? kF32 : type.element()).with_lanes(type.lanes);
+  if (name == "exp" && type.bits == 32)
+    if (const Kit singles(work, bind, scales); singles.has_exp2())
+      if (const Expr x = power_of_two_of(args[0])) return singles.exp2(bind(x));
   for (const Expr& arg : args) in.push_back(bind(small ? cast(work, arg) : arg));
   const Expr& x = in[0];
   const auto finished = [&](Expr e) { return e.dtype() == type ? e : bind(cast(type, std::move(e))); };

@@ -12,7 +12,8 @@ namespace fettle {
 /// Below a choice: C[i] = select(c, exp(A[i]), y)  → let x = select(c, A[i], 0): … C[i] = select(c, p * s, y)
 /// What is left of calls are those that machines have (sqrt, floor, ceil, trunc, round, abs, fma, isnan) and `bitcast`.
 /// Accuracy: math_functions.h. A Func without such calls is returned as it is.
-/// scales: the machine multiplies vectors of f32 by powers of two in one instruction (AVX-512's vscalefps).
+/// scales: the machine multiplies vectors of f32 by powers of two in one instruction, and takes their fractions
+/// (target/scaling.h).
 Func expand_vector_math(const Func& func, bool scales = false);
 
 }  // namespace fettle

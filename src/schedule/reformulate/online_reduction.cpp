@@ -34,6 +34,11 @@
 // ever stored. A row whose x are all -inf gives NaN, as before. Where P is select(isnan(q), 0, q) of the quotient q,
 // such a row gives 0: all of it is NaN, or nothing. The number of k may be an integer parameter's; of none, O is 0.
 // The bound is then that of the largest number.
+// With a second number, which is 2, exponentials are powers of two, which machines have instructions for. M_run and
+// M_runs are then log2(e) times what they are above. exp(y * ln(2)) is how 2^y is written:
+//        for b, i:     M_run[i] = max(M_run[i], M_block[b, i] * log2(e))
+//        for b, i, k:  E_block[b, i, k] = exp((x(i, b*n + k) * log2(e) - M_runs[b, i]) * ln(2))
+// Where x is y times a positive constant, M_block is the highest y, and log2(e) is multiplied by the constant.
 // Pattern: what comes before the product is read by nothing else; v may depend on all of the product's iterators.
 // Where all x of a block of k are -inf, what the block does leaves the states as they are (skip_hidden).
 // Returns the eight blocks, the last with the product's name; the others are noted to be part of it. Class:
@@ -56,8 +61,9 @@ namespace {
 Expr scale_of(const Expr& a, const Expr& b) { return select(eq(a, b), constant(1, a.dtype()), math("exp", {a - b})); }
 
 Result<Reformulated> apply_online_reduction(const Func& func, const BlockNode& sum, std::span<const int64_t> numbers) {
-  if (numbers.size() > 1) return pattern_differs("it takes no number, or the size of a block");
-  if (numbers.size() == 1) return apply_online_states(func, sum, numbers[0]);
+  if (numbers.size() > 2 || (numbers.size() == 2 && numbers[1] != 2))
+    return pattern_differs("it takes no number, the size of a block, or that and 2");
+  if (!numbers.empty()) return apply_online_states(func, sum, numbers[0], numbers.size() == 2);
   FETTLE_TRY(const ReductionPattern s, match_reduction(func, sum));
   const BlockNode* scope = enclosing_block(func, &sum);
   if (s.combine->op != BinaryOp::kAdd) return pattern_differs("the block is no sum");

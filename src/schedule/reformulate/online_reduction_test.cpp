@@ -207,9 +207,9 @@ std::vector<float> run_attention(const Func& func, float scale, int64_t nan_of_k
   return data.back();
 }
 
-void expect_attention(const std::string& text, int64_t size) {
+void expect_attention(const std::string& text, const std::vector<IntRef>& numbers) {
   auto s = schedule_from(text);
-  const auto blocks = reformulate(s, {s.block("O"), "online_reduction", {size}});
+  const auto blocks = reformulate(s, {s.block("O"), "online_reduction", numbers});
   ASSERT_OK(blocks);
   EXPECT_EQ(blocks->size(), 8u);
   ASSERT_OK(check_well_formed(s.func()));
@@ -227,21 +227,36 @@ TEST(OnlineReduction, AttentionInOnePass) {
   EXPECT_EQ(find_block(s.func()->body, "P"), nullptr);
   EXPECT_EQ(find_block(s.func()->body, "S"), nullptr);
   EXPECT_GOLDEN(s.func());
-  for (const int64_t size : {1, 2, 3, 7, 9}) expect_attention(attention(), size);
+  for (const int64_t size : {1, 2, 3, 7, 9}) expect_attention(attention(), {size});
 }
 
 TEST(OnlineReduction, AttentionWrittenOut) {
-  expect_attention(attention("E[h, i, j] / S[h, i]"), 2);
-  expect_attention(attention("exp(X[h, i, j] - M[h, i]) / S[h, i]"), 3);
-  expect_attention(attention("P[h, i, j]", "X[h, i, j] * 0.5"), 4);
+  expect_attention(attention("E[h, i, j] / S[h, i]"), {2});
+  expect_attention(attention("exp(X[h, i, j] - M[h, i]) / S[h, i]"), {3});
+  expect_attention(attention("P[h, i, j]", "X[h, i, j] * 0.5"), {4});
+}
+
+TEST(OnlineReduction, AttentionByPowersOfTwo) {
+  auto s = schedule_from(attention("P[h, i, j]", "X[h, i, j] * 0.5"));
+  ASSERT_OK(reformulate(s, {s.block("O"), "online_reduction", {3, 2}}));
+  // A factor of the scores takes log2(e) in, and the maximum of a block does not see it.
+  const std::string text = to_text(s.func());
+  EXPECT_NE(text.find("exp((X[h, i, vb * 3 + vk] * 0.7213475 - M_runs["), std::string::npos) << text;
+  EXPECT_NE(text.find("max(M_block[vb, h, i], select(likely(vb * 3 + vk < 7), X["), std::string::npos) << text;
+  for (const int64_t size : {1, 3, 7}) {
+    expect_attention(attention(), {size, 2});
+    expect_attention(attention("P[h, i, j]", "X[h, i, j] * 0.5"), {size, 2});
+  }
 }
 
 TEST(OnlineReduction, MaskedKeysAreNothing) {
   const std::string masked = "select(j < 4, -inf, X[h, i, j])";
-  auto s = schedule_from(attention("P[h, i, j]", masked));
-  ASSERT_OK(reformulate(s, {s.block("O"), "online_reduction", {2}}));
-  const std::vector<float> x = run_attention(s.original, 1), y = run_attention(s.func(), 1);
-  for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 1e-5) << i;
+  for (const std::vector<IntRef>& numbers : {std::vector<IntRef>{2}, std::vector<IntRef>{2, 2}}) {
+    auto s = schedule_from(attention("P[h, i, j]", masked));
+    ASSERT_OK(reformulate(s, {s.block("O"), "online_reduction", numbers}));
+    const std::vector<float> x = run_attention(s.original, 1), y = run_attention(s.func(), 1);
+    for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 1e-5) << i;
+  }
 }
 
 TEST(OnlineReduction, ARowWithoutSharesIsZeroWhereTheyAreGuarded) {
@@ -273,7 +288,8 @@ TEST(OnlineReduction, AttentionPassesNaNOnWithAnOrderedMaximum) {
   ASSERT_NE(text.find(plain), std::string::npos);
   text.replace(text.find(plain), plain.size(), "ordered_max(X[h, i, j], M[h, i])");
   for (const int64_t size : {2, 7}) {
-    expect_attention(text, size);
+    expect_attention(text, {size});
+    expect_attention(text, {size, 2});
     auto s = schedule_from(text);
     ASSERT_OK(reformulate(s, {s.block("O"), "online_reduction", {size}}));
     EXPECT_EQ(to_text(s.func()).find("= max("), std::string::npos);
@@ -286,6 +302,8 @@ TEST(OnlineReduction, AttentionPassesNaNOnWithAnOrderedMaximum) {
 }
 
 TEST(OnlineReduction, E228WhereNothingIsWeighed) {
+  auto of_three = schedule_from(attention());
+  EXPECT_ERROR(reformulate(of_three, {of_three.block("O"), "online_reduction", {2, 3}}), E228);
   const auto refuses = [](const std::string& text, const char* block, int64_t size, const char* why) {
     auto s = schedule_from(text);
     const auto done = reformulate(s, {s.block(block), "online_reduction", {size}});

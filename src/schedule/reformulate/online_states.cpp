@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <optional>
 
 #include "base/check.h"
@@ -275,9 +276,22 @@ Iters concatenated(Iters a, const Iters& b) {
   return a;
 }
 
+// x = of * factor, where factor > 0: maxima need not see it.
+struct Scaled {
+  Expr of;
+  double factor = 1;
+};
+Scaled scaled_of(const Expr& x) {
+  const auto* node = x.as<BinaryNode>();
+  const auto* right = node ? node->b.as<FloatImmNode>() : nullptr;
+  if (!right || !(right->value > 0)) return {x};
+  if (node->op == BinaryOp::kMul) return {node->a, right->value};
+  return node->op == BinaryOp::kDiv ? Scaled{node->a, 1 / right->value} : Scaled{x};
+}
+
 }  // namespace
 
-Result<Reformulated> apply_online_states(const Func& func, const BlockNode& block, int64_t block_size) {
+Result<Reformulated> apply_online_states(const Func& func, const BlockNode& block, int64_t block_size, bool of_two) {
   if (block_size < 1) return pattern_differs("a block has at least one element");
   const BlockNode* scope = enclosing_block(func, &block);
   if (!scope) return pattern_differs("the block is no sum");
@@ -287,6 +301,14 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
   const auto maximum = [&](const Expr& a, const Expr& b) { return accumulated(w.e.m.combine->op, a, b); };
   const auto infinite = [&] { return constant(lowest, make.dtype()); };
   const std::string &of_max = w.e.maximum->name, &of_sum = w.sum->name;
+  // Of powers of two all exponents have log2(e) in them, and so has the running maximum.
+  const Scaled x = of_two ? scaled_of(w.e.m.term) : Scaled{w.e.m.term};
+  const auto exponent = [&](const Expr& of) {
+    return of_two ? of * constant(x.factor * std::numbers::log2e, make.dtype()) : of;
+  };
+  const auto power = [&](const Expr& of) {
+    return math("exp", {of_two ? of * constant(std::numbers::ln2, make.dtype()) : of});
+  };
 
   // The maximum of each block of keys, then of all up to there.
   VarMap values;
@@ -298,7 +320,7 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
   make.add(of_max + "_block", concatenated(concatenated(rows, {step}), {within}),
            store(highest, indices(step.var, rows), infinite()),
            store(highest, indices(step.var, rows),
-                 maximum(at, make.guarded(step, within, substitute(w.e.m.term, values), lowest))));
+                 maximum(at, make.guarded(step, within, substitute(x.of, values), lowest))));
 
   // What exponents are relative to: where all is -inf so far, 0, so that such elements count as 0.
   const auto shift = [&](const Expr& run) { return select(eq(run, infinite()), constant(0, make.dtype()), run); };
@@ -309,9 +331,9 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
   const Buffer factors = make.buffer(of_max + "_scale", make.blocks(), rows);
   const std::vector<Expr> here = indices(Expr(step.var), rows);
   const Expr before = select(eq(step.var, 0), infinite(), load(state_m, indices({}, rows)));
-  const Expr after = maximum(before, load(highest, here));
+  const Expr after = maximum(before, exponent(load(highest, here)));
   make.add(of_max + "_run", concatenated({step}, rows), nullptr,
-           seq({store(factors, here, math("exp", {before - shift(after)})), store(runs, here, shift(after)),
+           seq({store(factors, here, power(before - shift(after))), store(runs, here, shift(after)),
                 store(state_m, indices({}, rows), after)}));
 
   rows = make.rows(values);
@@ -320,11 +342,11 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
   make.bind_key(values, step, within);
   const std::string of_power = w.e.stored ? w.e.stored->name : of_sum + "_exp";
   const Buffer powers = make.buffer(of_power + "_block", make.blocks(), rows, Expr(block_size));
-  make.add(of_power + "_block", concatenated(concatenated({step}, rows), {within}), nullptr,
-           store(powers, indices(step.var, rows, within.var),
-                 make.guarded(step, within,
-                              math("exp", {substitute(w.e.m.term, values) - load(runs, indices(Expr(step.var), rows))}),
-                              0)));
+  make.add(
+      of_power + "_block", concatenated(concatenated({step}, rows), {within}), nullptr,
+      store(powers, indices(step.var, rows, within.var),
+            make.guarded(step, within,
+                         power(exponent(substitute(x.of, values)) - load(runs, indices(Expr(step.var), rows))), 0)));
 
   // For the sum, then for the product: what a block of keys adds, and the state.
   Buffer states[2];

@@ -29,7 +29,7 @@ Result<Exponential> match_exponential(const Func& func, const BlockNode& scope, 
 /// iterator. Others have no entry. E228 where kinds or extents differ, or where x differs from what the maximum is of.
 Result<VarMap> iters_in_maximum(const Func& func, const Exponential& e, const BlockNode& reader, size_t reduce);
 
-/// The states of rank one more, for online_reduction with one number.
-Result<Reformulated> apply_online_states(const Func& func, const BlockNode& block, int64_t block_size);
+/// The states of rank one more, for online_reduction with the size of a block. of_two: powers of two instead of e.
+Result<Reformulated> apply_online_states(const Func& func, const BlockNode& block, int64_t block_size, bool of_two);
 
 }  // namespace fettle

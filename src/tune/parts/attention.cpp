@@ -12,6 +12,7 @@
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
 #include "target/caches.h"
+#include "target/scaling.h"
 #include "tune/parts/preferences.h"
 #include "tune/parts/structure.h"
 #include "tune/parts/threads.h"
@@ -257,7 +258,8 @@ struct OnePass {
   const AttentionParts& parts;
   AttentionTile tile;
   int64_t lanes = 1;
-  Tail tail = Tail::kExact;  // of tiles of queries
+  Tail tail = Tail::kExact;    // of tiles of queries
+  bool powers_of_two = false;  // take fewer instructions than those of e
 
   Result<Loops> build();
 
@@ -372,7 +374,9 @@ Result<> OnePass::turn_over(BlockRef block, const Turn& turn) const {
 Result<Loops> OnePass::build() {
   FETTLE_TRY(const BlockRef written, get_block(s, {.name = parts.product}));
   FETTLE_TRY(const BlockRef scores, get_block(s, {.name = parts.scores}));
-  FETTLE_TRY(const auto states, reformulate(s, {.block = written, .kind = "online_reduction", .numbers = {tile.keys}}));
+  std::vector<IntRef> numbers = {tile.keys};
+  if (powers_of_two) numbers.push_back(2);
+  FETTLE_TRY(const auto states, reformulate(s, {.block = written, .kind = "online_reduction", .numbers = numbers}));
   const BlockRef block_max = states[0], run_max = states[1], powers = states[2], block_sum = states[3];
   const BlockRef run_sum = states[4], block_out = states[5], run_out = states[6];
   FETTLE_TRY(const auto last, reformulate(s, {.block = states[7], .kind = "shared_reciprocal"}));
@@ -499,6 +503,7 @@ Result<Finished> attention_in_one_pass(Schedule& s, const Target& target, Decide
   }
   FETTLE_TRY(const size_t place, decider.pick_place(s, {"tile", std::move(names), 0, std::move(weights)}));
   OnePass pass{.s = s, .parts = parts, .tile = tiles[place], .lanes = lanes_of(target, parts.q->dtype)};
+  pass.powers_of_two = parts.q->dtype == kF32 && scales_by_powers_of_two(target);
   if (parts.open_queries || parts.queries % (pass.tile.vectors * pass.lanes) != 0) pass.tail = Tail::kPartition;
   FETTLE_TRY(const BlockRef last, get_block(s, {.name = parts.product}));
   FETTLE_TRY(const BlockNode* product, block_node(s, last));
