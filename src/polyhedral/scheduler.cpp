@@ -259,18 +259,26 @@ class Writer {
     return at->second;
   }
 
-  // The statements of the body that hold these blocks, and no others: as a statement of its own, and where it stands.
+  // The statements that hold these blocks and no others, as a statement of its own, and where it stands: in the body,
+  // or in loops around other blocks, too.
   Result<std::pair<Stmt, const StmtNode*>> place_of(const std::vector<std::string>& names) const {
-    const Stmt& body = s_.func().root().body;
-    const auto* sequence = body.as<SeqNode>();
-    if (!sequence) return std::pair(body, body.get());
-    std::vector<Stmt> stmts;
-    for (const Stmt& child : sequence->stmts)
-      if (std::ranges::any_of(blocks_under(child), [&](const BlockNode* block) {
-            return std::ranges::find(names, block->name) != names.end();
-          }))
-        stmts.push_back(child);
-    return std::pair(seq(std::move(stmts)), static_cast<const StmtNode*>(sequence));
+    const auto is_one = [&](const BlockNode* block) { return std::ranges::find(names, block->name) != names.end(); };
+    Stmt at = s_.func().root().body;
+    for (;;) {
+      const bool has_others = !std::ranges::all_of(blocks_under(at), is_one);
+      if (const auto* loop = at.as<ForNode>(); loop && has_others) {
+        at = loop->body;
+        continue;
+      }
+      const auto* sequence = at.as<SeqNode>();
+      if (!sequence) return std::pair(at, at.get());
+      std::vector<Stmt> stmts;
+      for (const Stmt& child : sequence->stmts)
+        if (std::ranges::any_of(blocks_under(child), is_one)) stmts.push_back(child);
+      if (stmts.size() != 1 || std::ranges::all_of(blocks_under(stmts.front()), is_one))
+        return std::pair(seq(std::move(stmts)), static_cast<const StmtNode*>(sequence));
+      at = stmts.front();
+    }
   }
 
   Result<std::vector<BlockRef>> blocks(const AffineNest& nest) {

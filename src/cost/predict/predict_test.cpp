@@ -11,6 +11,7 @@
 #include "cost/loop_tree/loop_tree.h"
 #include "cost/predict/canonical_micro_kernels.h"
 #include "cost/predict/estimate.h"
+#include "ir/text.h"
 #include "schedule/primitives.h"
 #include "schedule/schedule.h"
 

@@ -21,24 +21,60 @@ bool has_triangles(const Stmt& top) {
   return found;
 }
 
-// Names of the blocks in statements of the body whose blocks share loops, or run in order over no rectangle. What runs
-// in order alone, over a rectangle, has rules of its own, and so have reductions with an init.
-std::vector<std::string> ordered_blocks(const Func& func) {
+// Whether blocks below share loops, or run in order over no rectangle. What runs in order alone, over a rectangle, has
+// rules of its own, and so have reductions with an init.
+bool is_ordered_nest(const Stmt& top) {
+  const auto blocks = blocks_under(top);
+  if (std::ranges::any_of(blocks, [](const BlockNode* block) { return block->init != nullptr; })) return false;
+  const bool is_ordered = std::ranges::any_of(blocks, [](const BlockNode* block) {
+    return std::ranges::any_of(block->iters, [](const IterVar& iter) { return iter.kind == IterKind::kScan; });
+  });
+  const bool share_loops = blocks.size() > 1 && top.kind() == StmtKind::kFor;
+  return share_loops || (is_ordered && has_triangles(top));
+}
+
+// Blocks that are ordered at once.
+struct OrderedNest {
+  std::vector<std::string> blocks;
+  bool is_inner = false;  // in loops around other blocks
+};
+
+// Nests of too many blocks stay as they are, around others in them.
+void add_inner_nests(const ForNode& loop, std::vector<OrderedNest>& nests) {
+  const auto* sequence = loop.body.as<SeqNode>();
+  const std::vector<Stmt> single = {loop.body};
+  for (const Stmt& inner : sequence ? sequence->stmts : single) {
+    const auto blocks = blocks_under(inner);
+    const auto* inner_loop = inner.as<ForNode>();
+    if (!inner_loop || blocks.size() < 2 || !is_ordered_nest(inner)) continue;
+    if (blocks.size() > kMostReordered) {
+      add_inner_nests(*inner_loop, nests);
+      continue;
+    }
+    OrderedNest& nest = nests.emplace_back(OrderedNest{.is_inner = true});
+    for (const BlockNode* block : blocks) nest.blocks.push_back(block->name);
+  }
+}
+
+// Names of blocks that are to be ordered: those in statements of the body, at once, and those of nests in such
+// statements as have too many.
+std::vector<OrderedNest> ordered_blocks(const Func& func) {
   const Stmt& body = func.root().body;
   const auto* sequence = body.as<SeqNode>();
   const std::vector<Stmt> single = {body};
-  std::vector<std::string> names;
+  std::vector<OrderedNest> nests(1);
   for (const Stmt& top : sequence ? sequence->stmts : single) {
+    if (!is_ordered_nest(top)) continue;
     const auto blocks = blocks_under(top);
-    if (std::ranges::any_of(blocks, [](const BlockNode* block) { return block->init != nullptr; })) continue;
-    const bool is_ordered = std::ranges::any_of(blocks, [](const BlockNode* block) {
-      return std::ranges::any_of(block->iters, [](const IterVar& iter) { return iter.kind == IterKind::kScan; });
-    });
-    const bool share_loops = blocks.size() > 1 && top.kind() == StmtKind::kFor;
-    if (!share_loops && !(is_ordered && has_triangles(top))) continue;
-    for (const BlockNode* block : blocks) names.push_back(block->name);
+    const auto* loop = top.as<ForNode>();
+    if (loop && blocks.size() > kMostReordered) {
+      add_inner_nests(*loop, nests);
+      continue;
+    }
+    for (const BlockNode* block : blocks) nests.front().blocks.push_back(block->name);
   }
-  return names;
+  std::erase_if(nests, [](const OrderedNest& nest) { return nest.blocks.empty(); });
+  return nests;
 }
 
 bool is_deep(const Func& func) {
@@ -48,15 +84,14 @@ bool is_deep(const Func& func) {
 }  // namespace
 
 void for_each_affine_order(const RuleContext& ctx, const std::function<void(RuleContext, bool)>& consider) {
-  const std::vector<std::string> names = ordered_blocks(ctx.schedule.func());
+  const std::vector<OrderedNest> nests = ordered_blocks(ctx.schedule.func());
   // With open sizes isl takes long for what has parameters in it.
-  if (names.empty() || !ctx.schedule.func()->int_params.empty()) return;
+  if (nests.empty() || !ctx.schedule.func()->int_params.empty()) return;
   int element_bytes = 1;
   for (const BlockNode* block : blocks_of(ctx.schedule.func().root()))
     for (const Region& write : block->writes)
       element_bytes = std::max(element_bytes, write.buffer->dtype.element_bytes());
   PolyhedralOptions options;
-  options.blocks = names;
   options.lanes = ctx.target->vector_lanes(element_bytes);
   options.registers = ctx.target->vector_registers;
   options.parallel = ctx.threads > 1;
@@ -86,7 +121,15 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
     options.straight_rows = kind.straight_rows;
     options.register_tiles = kind.register_tiles;
     RuleContext trial = ctx;
-    if (!reschedule_program(trial.schedule, options)) continue;
+    std::vector<std::string> names;
+    for (const OrderedNest& nest : nests) {
+      // Scanning tiles takes isl long where what is around them is not known.
+      if (nest.is_inner && !kind.tiles.empty()) continue;
+      options.blocks = nest.blocks;
+      if (reschedule_program(trial.schedule, options))
+        names.insert(names.end(), nest.blocks.begin(), nest.blocks.end());
+    }
+    if (names.empty()) continue;
     if (!seen.insert(to_text(trial.schedule.func())).second) continue;
     const auto before = blocks_of(ctx.schedule.func().root());
     for (const BlockNode* block : blocks_of(trial.schedule.func().root()))

@@ -103,6 +103,56 @@ TEST(AffineOrders, TileSumsOverTriangles) {
   }
 }
 
+// Of a loop around more blocks than isl is given, the nests in it are ordered: rows, not columns, go into lanes.
+TEST(AffineOrders, OfNestsInALoop) {
+  const auto target = std::make_shared<const Target>(*parse_target("x86-64-avx512"));
+  const Func workload =
+      schedule_from(R"(func mgs(X: f64[40, 48], Q: f64[40, 48], A: f64[40, 48] output, R: f64[48, 48] output):
+  alloc n: f64[1]
+  for a in 40:
+    for b in 48:
+      block copy(va: spatial[40] = a, vb: spatial[48] = b):
+        reads X[va, vb]
+        writes A[va, vb]
+        A[va, vb] = X[va, vb]
+  for a in 48:
+    for b in 48:
+      block clear(va: spatial[48] = a, vb: spatial[48] = b):
+        writes R[va, vb]
+        R[va, vb] = 0.0f64
+  for k in 47:
+    block begin(vk: scan[47] = k):
+      writes n[0]
+      n[0] = 1.0f64
+    for i in 40:
+      block norm(vk: scan[47] = k, vi: reduce[40] = i):
+        reads n[0], A[vi, vk]
+        writes n[0]
+        n[0] = n[0] + A[vi, vk] * A[vi, vk]
+    block length(vk: scan[47] = k):
+      reads n[0]
+      writes R[vk, vk]
+      R[vk, vk] = sqrt(n[0])
+    for j in k +: 47 - k:
+      for i in 40:
+        block S(vk: scan[47] = k, vj: scan[47] = j, vi: reduce[40] = i):
+          reads R[vk, vj + 1], Q[vi, vk], A[vi, vj + 1]
+          writes R[vk, vj + 1]
+          R[vk, vj + 1] = R[vk, vj + 1] + Q[vi, vk] * A[vi, vj + 1]
+      for i in 40:
+        block T(vk: scan[47] = k, vj: scan[47] = j, vi: scan[40] = i):
+          reads A[vi, vj + 1], Q[vi, vk], R[vk, vj + 1]
+          writes A[vi, vj + 1]
+          A[vi, vj + 1] = A[vi, vj + 1] - Q[vi, vk] * R[vk, vj + 1] * 0.01f64
+)")
+          .original;
+  const auto s = default_schedule(workload, target, 1);
+  ASSERT_OK(s);
+  EXPECT_TRUE(has_step(*s, "reschedule("));
+  EXPECT_OK(verify(s->func(), *target));
+  EXPECT_TRUE(same_result(workload, s->func()));
+}
+
 TEST(AffineOrders, LeaveProductsToRules) {
   const auto target = std::make_shared<const Target>(*parse_target("x86-64-avx512"));
   const auto s = default_schedule(testing::matmul_workload(64, 64, 64, false, false, true, true), target, 1);
