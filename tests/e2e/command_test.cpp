@@ -150,7 +150,7 @@ TEST_F(Command, TakesOneOfSeveralTargets) {
     args.insert(args.end(), more.begin(), more.end());
     std::string name;
     for (const json& target : run(args).at("targets"))
-      if (target.at("taken")) name += target.at("name");
+      if (target.at("taken").get<bool>()) name += target.at("name").get<std::string>();
     return name;
   };
   EXPECT_EQ(taken({"--target", "x86-64-v3"}), "x86-64-v3");
