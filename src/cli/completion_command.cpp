@@ -114,7 +114,8 @@ void add_fish_lines(const App& app, const std::string& condition, std::string& l
   for (const Option& option : app.options()) {
     if (option.is_positional()) {
       if (!option.values().empty())
-        lines += fmt::format("complete -c fettle -f -n '{}' -a '{}'\n", condition, fmt::join(option.values(), " "));
+        lines += fmt::format("complete -c fettle -f -n '{}' -a '{}' -d {}\n", condition,
+                             fmt::join(option.values(), " "), quoted(option.help()));
       continue;
     }
     std::string line = fmt::format("complete -c fettle -n '{}'", condition);
