@@ -118,7 +118,7 @@ std::vector<Tile> FactoredTiling::tiles() const {
   for (const int64_t v : kVectors)
     for (const int64_t r : kRows) {
       if (r > rows || (v > 1 && (v - 1) * lanes >= columns)) continue;
-      if (r * v + 2 * v + 2 > target.vector_registers) continue;
+      if (2 * r * v > target.vector_registers) continue;  // sums of a block, and of all blocks
       const auto sums = static_cast<double>(r * v), vectors = static_cast<double>(v);
       const double issued = (kUnpacking * vectors + sums) / 2, loads = (static_cast<double>(r) + vectors / 2) / 2;
       const double step = std::max({issued, loads, 4 * sums / static_cast<double>(std::max(kLeastSums, r * v))});

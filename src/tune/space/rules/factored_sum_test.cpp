@@ -103,6 +103,8 @@ const Shape kShapes[] = {
     {.columns = 50, .steps = 90, .block = 16, .bits = 2},
     {.rows = "5", .columns = 20, .bits = 8, .zeros = false},
     {.columns = 1, .steps = 48, .bits = 8},
+    {.rows = "24", .columns = 64, .steps = 64, .block = 32},
+    {.rows = "50", .columns = 48, .steps = 64, .block = 32},
     {.rows = "n", .columns = 40, .steps = 96, .block = 32},
     {.rows = "n", .columns = 37, .steps = 60, .zeros = false, .relu = true},
 };
@@ -113,14 +115,16 @@ TEST(FactoredSumRule, KeepsTheMeaning) {
       const Func func = workload(shape);
       const auto made = default_schedule(func, host(threads), threads);
       ASSERT_OK(made);
-      EXPECT_NE(to_text(made->trace()).find("factor_sum"), std::string::npos) << to_text(func);
+      const std::string trace = to_text(made->trace());
+      EXPECT_NE(trace.find("factor_sum"), std::string::npos) << to_text(func);
+      EXPECT_NE(trace.find("set_scope"), std::string::npos) << "the rule was refused: " << to_text(func) << trace;
       for (const int64_t n : shape.rows == "n" ? std::vector<int64_t>{1, 5, 24} : std::vector<int64_t>{0})
         expect_same(func, *made, threads, n == 0 ? std::vector<int64_t>() : std::vector<int64_t>{n});
     }
 }
 
 TEST(FactoredSumRule, EveryPointKeepsTheMeaning) {
-  for (const Shape& shape : {kShapes[0], kShapes[3], kShapes[4], kShapes[9]}) {
+  for (const Shape& shape : {kShapes[0], kShapes[3], kShapes[4], kShapes[11]}) {
     const Func func = workload(shape);
     for (uint64_t seed = 0; seed < 6; ++seed) {
       const auto made = rule_space().generate(func, host(2), 2, seed, nullptr);
