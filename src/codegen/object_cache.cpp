@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/output_file.h"
+#include "base/private_folder.h"
 
 namespace fettle {
 namespace {
@@ -63,7 +64,13 @@ Digest digest_of(const std::vector<uint8_t>& bytes) {
   return digest_bytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
+/// FOLDER/12/1234….o: nobody else can have put it there.
+bool is_private(const std::filesystem::path& path) {
+  return check_private_folder(path.parent_path()) && check_private_folder(path.parent_path().parent_path());
+}
+
 ObjectBytes read_object(const std::filesystem::path& path) {
+  if (!is_private(path)) return nullptr;
   std::ifstream file(path, std::ios::binary);
   Header header;
   if (!file.read(reinterpret_cast<char*>(&header), sizeof header)) return nullptr;
@@ -76,8 +83,8 @@ ObjectBytes read_object(const std::filesystem::path& path) {
 
 // Where there is no place for it, it is not kept.
 void write_object(const std::filesystem::path& path, const std::vector<uint8_t>& bytes) {
-  std::error_code ignored;
-  std::filesystem::create_directories(path.parent_path(), ignored);
+  const std::filesystem::path folder = path.parent_path();
+  if (!make_private_folder(folder.parent_path()) || !make_private_folder(folder)) return;
   const Digest digest = digest_of(bytes);
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);

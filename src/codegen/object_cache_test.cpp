@@ -46,6 +46,22 @@ TEST(ObjectCache, OutlivesTheProcess) {
   EXPECT_EQ(cache.misses(), 1);
 }
 
+TEST(ObjectCache, WhatOthersMayWriteIsNotRead) {
+  namespace fs = std::filesystem;
+  TempFolder around;
+  const fs::path folder = around.path / "objects";
+  ObjectCache(folder).put("key", {1, 2, 3});
+  const fs::path inner = only_file(folder).parent_path();
+  for (const fs::path& part : {folder, inner}) {
+    EXPECT_EQ(fs::status(part).permissions(), fs::perms::owner_all) << part;
+    fs::permissions(part, fs::perms::group_write, fs::perm_options::add);
+    ObjectCache cache(folder);
+    EXPECT_EQ(cache.find("key"), nullptr) << part;
+    fs::permissions(part, fs::perms::owner_all);
+  }
+  EXPECT_NE(ObjectCache(folder).find("key"), nullptr);
+}
+
 TEST(ObjectCache, ADamagedFileIsNoHit) {
   for (const bool cut : {true, false}) {
     TempFolder folder;

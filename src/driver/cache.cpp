@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "base/large_digest.h"
+#include "base/private_folder.h"
 #include "base/version.h"
 #include "codegen/build.h"
 #include "codegen/object_cache.h"
@@ -236,16 +237,6 @@ void make_room(const fs::path& folder) {
   }
 }
 
-Result<> check_owner(const fs::path& folder) {
-  struct stat info{};
-  if (::lstat(folder.c_str(), &info) != 0) return fail(ErrorCode::E702, std::strerror(errno), folder.string());
-  if (!S_ISDIR(info.st_mode)) return fail(ErrorCode::E702, "it is no folder", folder.string());
-  if (info.st_uid != ::geteuid()) return fail(ErrorCode::E702, "the cache is another user's", folder.string());
-  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-    return fail(ErrorCode::E702, "others may write to the cache: `chmod go-w` keeps them out", folder.string());
-  return {};
-}
-
 }  // namespace
 
 fs::path model_cache_folder() {
@@ -255,14 +246,7 @@ fs::path model_cache_folder() {
 }
 
 Result<> check_cache_folder(const fs::path& folder) {
-  std::error_code error;
-  const fs::path around = folder.parent_path();
-  if (!around.parent_path().empty()) fs::create_directories(around.parent_path(), error);
-  for (const fs::path& made : {around, folder}) {
-    if (::mkdir(made.c_str(), 0700) != 0 && errno != EEXIST)
-      return fail(ErrorCode::E702, std::strerror(errno), made.string());
-    FETTLE_TRY_VOID(check_owner(made));
-  }
+  for (const fs::path& made : {folder.parent_path(), folder}) FETTLE_TRY_VOID(make_private_folder(made));
   return {};
 }
 

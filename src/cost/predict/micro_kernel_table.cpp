@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
+#include "base/private_folder.h"
 #include "cost/learned/checked_file.h"
 
 namespace fettle {
@@ -140,6 +142,7 @@ Result<MicroKernelTable> MicroKernelTable::load_or_measure(const Target& target,
   if (path.empty()) return measure(target, limit_s);
   if (auto known = load(path, target)) return known;
   FETTLE_TRY(MicroKernelTable table, measure(target, limit_s));
+  (void)make_private_folder(std::filesystem::path(path).parent_path());  // of the cache, where compiled models lie, too
   (void)table.save(path);
   return table;
 }
