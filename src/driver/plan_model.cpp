@@ -149,6 +149,8 @@ Result<> settle_schedules(PlannedModel& planned, const std::vector<bool>& settle
 
 // Of so many nodes both layouts of images are planned: that takes as long again. A longer chain of them has channels last.
 constexpr size_t kFewNodes = 8;
+// Of fifty random convolutions each whose other layout is predicted to take less than half took less (bench-shapes).
+constexpr double kWorthLeavingAsPredicted = 0.5;
 
 Result<const Plan*> plan_of(Plans& plans, const CompileOptions& options, KernelCosts& costs) {
   const Graph& graph = *plans.graph();
@@ -159,7 +161,7 @@ Result<const Plan*> plan_of(Plans& plans, const CompileOptions& options, KernelC
   } else if (options.target.has_threads()) {  // of GPUs' kernels nothing is predicted yet
     FETTLE_TRY(planning.fused, fused_to_one_kernel(graph, planning.layout, options));
   } else if (!options.layout && graph.nodes().size() <= kFewNodes) {
-    return choose_plan(plans, options.threads, costs);
+    return choose_plan(plans, options.threads, costs, kWorthLeavingAsPredicted);
   } else {
     FETTLE_TRY(planning.fused, choose_fused(graph, planning.layout, options.threads, costs));
   }

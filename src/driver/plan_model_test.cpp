@@ -36,6 +36,24 @@ TEST(PlanModel, WithoutRecordsAGraphIsPlannedOnce) {
   EXPECT_EQ(plans.made(), 1);
 }
 
+// Between a model's edges and a depthwise convolution there would be two copies of the image.
+TEST(PlanModel, FewNodesGetTheLayoutThatIsPredictedToTakeLess) {
+  for (const bool depthwise : {true, false}) {
+    GraphMaker m;
+    Value* x = m.input("x", {1, 64, 56, 56});
+    m.graph.add_output("y", m.conv(x, 64, 3, depthwise ? 64 : 1));
+    m.graph.sort();
+    Plans plans(m.graph);
+    CompileOptions options = options_for_one_thread();
+    options.target = *parse_target("x86-64-avx512");
+    const auto planned = plan_model(plans, options);
+    ASSERT_TRUE(planned.has_value()) << planned.error().to_string();
+    EXPECT_EQ(planned->plan.layout, depthwise ? ImageLayout::kChannelsFirst : ImageLayout::kChannelsLast);
+    options.layout = ImageLayout::kChannelsLast;
+    EXPECT_EQ(plan_model(plans, options)->plan.layout, ImageLayout::kChannelsLast) << "as it is asked for";
+  }
+}
+
 TEST(PlanModel, WithRecordsAPlanIsMadeForEachThatDiffers) {
   GraphMaker m;
   add_separable_layers(m, {8, 24});

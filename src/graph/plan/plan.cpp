@@ -25,10 +25,8 @@
 namespace fettle {
 namespace {
 
-/// Costs are estimates, and the rule is rarely wrong: another layout must promise this much of the time.
-constexpr double kWorthLeaving = 0.8;
-/// The same for making one kernel of several; and where what lies between would stay in the caches anyway, so that only
-/// estimates speak for it.
+/// Costs are estimates: one kernel of several must promise this much of their time; less where what lies between would
+/// stay in the caches anyway, so that only estimates speak for it.
 constexpr double kWorthFusing = 0.95, kWorthFusingInCaches = 0.75;
 
 /// At the model's edges images lie as the model says, channels first. A kernel that shall work on them otherwise takes
@@ -1069,13 +1067,13 @@ Result<const Plan*> Plans::get(const PlanOptions& options) {
   return &plans_.emplace(key, std::move(plan)).first->second;
 }
 
-Result<const Plan*> choose_plan(Plans& plans, int threads, KernelCosts& costs) {
+Result<const Plan*> choose_plan(Plans& plans, int threads, KernelCosts& costs, double worth_leaving) {
   FETTLE_TRY(const Plan* best, plans.get());
   double least = plan_seconds(*best, threads, costs);
   for (const ImageLayout layout : {ImageLayout::kChannelsFirst}) {
     FETTLE_TRY(const Plan* const other, plans.get({.layout = layout, .fused = {}}));
     const double seconds = plan_seconds(*other, threads, costs);
-    if (seconds >= kWorthLeaving * least) continue;
+    if (seconds >= worth_leaving * least) continue;
     least = seconds;
     best = other;
   }

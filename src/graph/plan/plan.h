@@ -222,7 +222,9 @@ class Plans {
 
 /// Plans with each layout and keeps the one whose calls cost least, all together; channels last where it is not plainly
 /// worse. Then fuses those nodes whose one kernel costs plainly less than several. One of `plans`.
-Result<const Plan*> choose_plan(Plans& plans, int threads, KernelCosts& costs);
+/// worth_leaving: costs are estimates, and channels last are rarely wrong: of their time what the other layout must
+/// promise.
+Result<const Plan*> choose_plan(Plans& plans, int threads, KernelCosts& costs, double worth_leaving = 0.8);
 /// The programs of fusible_nodes(graph), in their order, each in one kernel with what comes before it.
 Result<std::vector<Func>> fused_programs(const Graph& graph, ImageLayout layout);
 /// The nodes that are worth fusing in this layout, for PlanOptions: where one kernel costs plainly less than several

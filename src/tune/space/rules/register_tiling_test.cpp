@@ -48,6 +48,32 @@ TEST(DefaultSchedule, GroupsAreTilesOfTheirOwn) {
   expect_same(func, *s);
 }
 
+// Whatever the size of a group, its weights are read from panels.
+TEST(DefaultSchedule, WeightsOfGroupsArePacked) {
+  constexpr int64_t kGroup = 22;
+  const te::Tensor x = te::placeholder({40, 64}, kF32, "X"), w = te::placeholder({2 * kGroup, 32}, kF32, "W");
+  const te::ReduceAxis c = te::reduce_axis(32, "c");
+  const te::Tensor y = te::compute(
+      {40, 2 * kGroup},
+      [&](const std::vector<Var>& i) -> te::Body {
+        return te::sum(x(i[0], floordiv(Expr(i[1]), Expr(kGroup)) * Expr(32) + Expr(c)) * w(i[1], c), {c});
+      },
+      "Y", {"i", "j"});
+  const Func func = te::create_func("groups", {x, w}, {y}, {.input_kinds = {ParamKind::kInput, ParamKind::kConstant}});
+  const auto s = default_schedule(func, avx512(), 1);
+  ASSERT_OK(s);
+  EXPECT_NE(to_text(s->func()).find("W_global"), std::string::npos) << to_text(s->func());
+  expect_same(func, *s);
+}
+
+// Short sums into a large matrix: the lines that are written come from memory, so rows are written one by one.
+TEST(DefaultSchedule, WritesWholeRowsWhereTilesWouldWaitForTheirLines) {
+  const auto product = [](int64_t k) { return testing::matmul_workload(2000, 1000, k, false, false, false, false); };
+  EXPECT_EQ(decided(product(64), 1, "rows_outside"), 1);
+  EXPECT_EQ(decided(product(64), 1, "pack"), 0);
+  EXPECT_EQ(decided(product(512), 1, "pack"), 1);
+}
+
 // Rows of 2048 columns fall into few sets of the caches: a right factor that is no constant is read from panels, each
 // filled before its tiles. Two tiles are too few to pay for that.
 TEST(DefaultSchedule, PacksARightFactorThatCachesDoNotHold) {
