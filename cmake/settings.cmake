@@ -73,9 +73,12 @@ elseif(FETTLE_GOLD)
   add_link_options(-fuse-ld=gold)
 endif()
 
-# The Python that a wheel is made for, else that of the tree (scripts/setup.sh makes it), else the system's.
+# The Python that is given, or that a wheel is made for, else that of the tree (scripts/setup.sh makes it), else the
+# system's.
 set(FETTLE_PYTHON_ENV ${CMAKE_SOURCE_DIR}/build/python)
-if(DEFINED SKBUILD)
+if(DEFINED CACHE{FETTLE_PYTHON})
+  set(FETTLE_PYTHON $CACHE{FETTLE_PYTHON})
+elseif(DEFINED SKBUILD)
   set(FETTLE_PYTHON ${Python_EXECUTABLE})
 elseif(EXISTS ${FETTLE_PYTHON_ENV}/bin/python)
   set(FETTLE_PYTHON ${FETTLE_PYTHON_ENV}/bin/python)

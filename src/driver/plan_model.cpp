@@ -147,7 +147,7 @@ Result<> settle_schedules(PlannedModel& planned, const std::vector<bool>& settle
   return {};
 }
 
-// Of so many nodes both layouts of images are planned: that takes as long again. A longer chain of them has channels last.
+// Of so many nodes both layouts of images are planned, which takes as long again. Longer chains have channels last.
 constexpr size_t kFewNodes = 8;
 // Of fifty random convolutions each whose other layout is predicted to take less than half took less (bench-shapes).
 constexpr double kWorthLeavingAsPredicted = 0.5;

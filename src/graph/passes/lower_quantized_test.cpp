@@ -31,36 +31,7 @@ class LowerQuantized : public PassFixture {
     return op("QuantizeLinear", {x, number(scale), byte(zero, dtype)});
   }
 
-  // The graph's outputs, of whole numbers drawn for its inputs, without the pass and with it. `what` stands in the
-  // histogram of the graph that is left.
-  void compare(const std::string& what) {
-    g.sort();
-    Graph plain = g.clone();
-    const auto results = [&](Graph& graph, const PassContext& context) {
-      const auto done = optimize(graph, context);
-      EXPECT_TRUE(done) << done.error().to_string();
-      RandomStream draws{7};
-      std::map<std::string, ConstantTensor> inputs;
-      for (const Value* value : graph.inputs()) {
-        TensorBuilder t = make_tensor(value->dtype(), value->extents()).value();
-        if (value->dtype() == kF32)
-          for (float& x : t.elems<float>()) x = static_cast<float>(draws.below(33)) - 16;
-        else
-          for (uint8_t& x : t.elems<uint8_t>()) x = static_cast<uint8_t>(draws.below(256));
-        inputs.emplace(value->name, std::move(t).finish());
-      }
-      auto made = evaluate(graph, inputs, interpreter_executor());
-      EXPECT_TRUE(made) << made.error().to_string() << to_text(graph);
-      return std::move(*made);
-    };
-    PassContext without;
-    without.without = {"lower_quantized"};
-    const auto wanted = results(plain, without);
-    const auto made = results(g, {});
-    EXPECT_NE(histogram(g).find(what), std::string::npos) << to_text(g);
-    ASSERT_EQ(made.size(), wanted.size());
-    for (const auto& [name, want] : wanted) EXPECT_TRUE(made.at(name) == want) << name << "\n" << to_text(g);
-  }
+  void compare(const std::string& what) { compare_without("lower_quantized", what); }
   // One form: u8 by i8 without zero points.
   void expect_plain() const {
     for (const Node* node : g.nodes()) {

@@ -220,8 +220,8 @@ Result<> Tiling::choose_packing() {
   return {};
 }
 
-// Panels outside write short runs of many rows, whose lines come from far away, and a tile of few steps ends before they
-// have come. Rows outside write them one after the other, while the other factor stays in the second-level cache.
+// Panels outside write short runs of many rows, whose lines come from far away. A tile of few steps ends before they
+// have come. Rows outside write one after the other, while the other factor stays in the second-level cache.
 bool Tiling::waits_for_writes() const {
   if (!structure.multiplies_two_loads || !roles.row) return false;
   const int64_t element = structure.store.buffer->dtype.element_bytes();

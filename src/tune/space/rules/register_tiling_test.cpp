@@ -53,12 +53,12 @@ TEST(DefaultSchedule, WeightsOfGroupsArePacked) {
   constexpr int64_t kGroup = 22;
   const te::Tensor x = te::placeholder({40, 64}, kF32, "X"), w = te::placeholder({2 * kGroup, 32}, kF32, "W");
   const te::ReduceAxis c = te::reduce_axis(32, "c");
-  const te::Tensor y = te::compute(
-      {40, 2 * kGroup},
-      [&](const std::vector<Var>& i) -> te::Body {
-        return te::sum(x(i[0], floordiv(Expr(i[1]), Expr(kGroup)) * Expr(32) + Expr(c)) * w(i[1], c), {c});
-      },
-      "Y", {"i", "j"});
+  const te::Tensor y =
+      te::compute({40, 2 * kGroup},
+                  [&](const std::vector<Var>& i) -> te::Body {
+                    return te::sum(x(i[0], floordiv(Expr(i[1]), Expr(kGroup)) * Expr(32) + Expr(c)) * w(i[1], c), {c});
+                  },
+                  "Y", {"i", "j"});
   const Func func = te::create_func("groups", {x, w}, {y}, {.input_kinds = {ParamKind::kInput, ParamKind::kConstant}});
   const auto s = default_schedule(func, avx512(), 1);
   ASSERT_OK(s);
