@@ -1,12 +1,11 @@
 // Models of several targets.
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/testing.h"
 #include "driver/bench.h"
 #include "driver/open.h"
 #include "graph/testing.h"
@@ -31,15 +30,8 @@ ImportedModel network() {
   return {std::make_shared<const Graph>(std::move(m.graph)), "network", {}};
 }
 
-class Targets : public testing::Test {
+class Targets : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder = fs::path(testing::TempDir()) / ("fettle_targets_" + std::to_string(::getpid()) +
-                                             testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(folder);
-  }
-  void TearDown() override { fs::remove_all(folder); }
-
   /// The library's bytes.
   int64_t compile(const ImportedModel& model, const std::string& targets, const std::string& file) {
     const auto compiled = compile_source(model, {.threads = 2, .target = targets});
@@ -49,7 +41,8 @@ class Targets : public testing::Test {
     return static_cast<int64_t>(fs::file_size(folder / file));
   }
 
-  fs::path folder;
+  testing::TempFolder made;
+  const fs::path folder = made.path;
 };
 
 std::vector<float> run(const Model& model) {
