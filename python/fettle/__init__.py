@@ -14,6 +14,7 @@ from .errors import Error
 from .graph import Graph, Value
 from .kernel import Kernel, aligned, build, empty
 from .model import Context, Model, compile
+from .openmp import OpenMpTeam
 from .operator import operator
 from .quantization import quantize
 from .schedule import Schedule

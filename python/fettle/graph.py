@@ -3,6 +3,7 @@
 import functools
 import inspect
 import operator as _operator
+import os
 
 import numpy
 
@@ -269,6 +270,10 @@ class Graph:
         if not isinstance(value, Value):
             raise TypeError(f"an output is a fettle.Value, not {type(value).__name__}")
         self._base._output(name, value._graph._base, value._index)
+
+    def save(self, path):
+        """Writes the graph as `fettle convert` does: each command, and `fettle.compile`, reads the file."""
+        _fettle._save_graph(self._base._source(), os.fsdecode(path))
 
     def node(self, op, inputs=(), *, domain="", outputs=1, name=None, **attributes):
         """Adds a node: its output, or a tuple of `outputs` of them."""

@@ -296,7 +296,7 @@ def _source(model, folder):
 
 
 def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database="", without=(), keep_denormals=False,
-            cache=True, folder=None, vendor=(), target=""):
+            cache=True, folder=None, vendor=(), target="", team=None):
     """Compiles a model for this machine, or a GPU, and gives a `fettle.Model`.
 
     model     a path (of an ONNX file, or of a library that `fettle compile` wrote), the bytes of an ONNX file, an
@@ -314,6 +314,7 @@ def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database=
     vendor    libraries whose kernels are used where `database` says that they are faster: ("onednn",)
     target    what kernels run on: "cuda", "cuda -arch sm_80", "opencl", or processors, such as ["x86-64-v3",
               "x86-64-v4"], of which the best is taken; "": this machine's CPU. Of a library: which of its targets
+    team      whose threads run it: a `fettle.OpenMpTeam`; None: threads of its own
     folder    where external data of bytes or a ModelProto lie
 
     >>> import fettle, numpy
@@ -329,4 +330,4 @@ def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database=
     target = target if isinstance(target, str) else ",".join(target)
     return Model(_fettle._open_model(_source(model, folder), dict(shapes or {}), threads, os.fsdecode(database),
                                      dict(sizes or {}), dict(states or {}), list(without), bool(keep_denormals),
-                                     bool(cache), list(vendor), target))  # fmt: skip
+                                     bool(cache), list(vendor), target, team))  # fmt: skip

@@ -71,6 +71,7 @@ void bind_layouts(nb::module_& m);
 void bind_tuning(nb::module_& m);
 void bind_own_operators(nb::module_& m);
 void bind_models(nb::module_& m);
+void bind_teams(nb::module_& m);
 void bind_model_files(nb::module_& m);
 void bind_quantize(nb::module_& m);
 void bind_graphs(nb::module_& m);

@@ -7,9 +7,12 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "base/output_file.h"
 #include "binding.h"
 #include "driver/open.h"
 #include "frontend/onnx/description.h"
+#include "frontend/onnx/import.h"
+#include "frontend/saved/saved.h"
 #include "model_source.h"
 
 namespace fettle::python {
@@ -100,10 +103,18 @@ PySource changed(const PySource& source, std::map<std::string, int64_t> named, s
   return {take(changed_model(model_of(source, read_onnx), changes))};
 }
 
+void save(const PySource& source, const std::string& path) {
+  const Graph graph = take(import_onnx(std::get<OnnxModel>(source.source)));
+  OutputFile file = take(OutputFile::create(path));
+  take(save_graph(graph, [&](std::string_view bytes) { return file.write(bytes); }));
+  take(file.commit());
+}
+
 }  // namespace
 
 void bind_model_files(nb::module_& m) {
   m.def("_is_library_path", &is_library_path, nb::arg("path"));
+  m.def("_save_graph", &save, nb::arg("source"), nb::arg("path"), "As `fettle convert` writes it.");
   m.def("_describe_model", &describe, nb::arg("source"),
         "What a model's file says of its inputs, outputs and origin; shapes are lists of int, name or None, or None.");
   m.def("_model_with", &changed, nb::arg("source"), nb::arg("named_dims") = std::map<std::string, int64_t>{},

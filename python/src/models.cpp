@@ -22,6 +22,7 @@
 #include "model_types.h"
 #include "rt/targets.h"
 #include "rt/tensor.h"
+#include "team.h"
 
 namespace fettle::python {
 namespace {
@@ -143,8 +144,9 @@ void bind_models(nb::module_& m) {
   const auto open = [](const PySource& source, const InputShapes& shapes, int threads, const std::string& database,
                        const SizesGiven& sizes, const std::map<std::string, std::string>& states,
                        const std::vector<std::string>& without, bool keep_denormals, bool cache,
-                       const std::vector<std::string>& vendor, const std::string& target) {
+                       const std::vector<std::string>& vendor, const std::string& target, const PyTeam* team) {
     check_threads(threads);
+    const FettleHostTeam host_team = team ? openmp_team(*team->openmp) : FettleHostTeam{};
     std::vector<std::string> warnings;
     const OpenOptions options{.threads = threads,
                               .target = target,
@@ -155,6 +157,7 @@ void bind_models(nb::module_& m) {
                               .sizes = open_sizes(sizes),
                               .states = outputs_to_inputs(states),
                               .without = {without.begin(), without.end()},
+                              .host_team = team ? &host_team : nullptr,
                               .kernel_sources = take(kernel_sources_named(vendor))};
     // Other threads of Python go on while the model is compiled.
     auto model = [&] {
@@ -167,7 +170,7 @@ void bind_models(nb::module_& m) {
   };
   m.def("_open_model", open, nb::arg("source"), nb::arg("shapes"), nb::arg("threads"), nb::arg("database"),
         nb::arg("sizes"), nb::arg("states"), nb::arg("without"), nb::arg("keep_denormals"), nb::arg("cache"),
-        nb::arg("vendor"), nb::arg("target"));
+        nb::arg("vendor"), nb::arg("target"), nb::arg("team").none());
   nb::class_<PySource>(m, "ModelSource");
   m.def("_source_of_path", [](const std::string& path) { return PySource{path}; }, nb::arg("path"));
   m.def(

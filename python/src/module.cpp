@@ -24,6 +24,7 @@ NB_MODULE(_fettle, m) {
   bind_tuning(m);
   bind_layouts(m);
   bind_own_operators(m);
+  bind_teams(m);
   bind_models(m);
   bind_model_files(m);
   bind_quantize(m);

@@ -28,6 +28,29 @@ class Refusing(unittest.TestCase):
 
 
 class Graphs(Refusing):
+    def test_saved_it_is_the_same_model(self):
+        g = fettle.Graph("scaled")
+        x = g.input("x", F32, ["N", 4])
+        g.output("y", g.MatMul(x, random(4, 3)))
+        given = random(2, 4)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "scaled.fettle")
+            g.save(path)
+            self.refused("E702", "missing", g.save, pathlib.Path(folder, "missing", "scaled.fettle"))
+            saved = fettle.compile(path)
+            numpy.testing.assert_array_equal(saved(given), fettle.compile(g)(given))
+            self.assertEqual((saved.inputs, saved.outputs), (fettle.compile(g).inputs, fettle.compile(g).outputs))
+
+    def test_they_run_on_threads_that_another_library_has(self):
+        g = fettle.Graph()
+        x = g.input("x", F32, [256, 256])
+        g.output("y", g.Relu(g.MatMul(x, x)))
+        team = fettle.OpenMpTeam("libgomp.so.1")
+        self.assertGreaterEqual(team.size, 1)
+        given = random(256, 256)
+        numpy.testing.assert_array_equal(fettle.compile(g, team=team)(given), fettle.compile(g)(given))
+        self.refused("E709", "no function GOMP_parallel", fettle.OpenMpTeam, "libc.so.6")
+
     def test_operators_are_methods(self):
         g = fettle.Graph()
         x = g.input("x", numpy.float32, ["N", 3, 8, 8])

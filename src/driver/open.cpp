@@ -170,6 +170,7 @@ FettleOptions run_options(const OpenOptions& options) {
   run.threads = options.threads;
   run.pin = options.pin ? 1 : 0;
   run.keep_denormals = options.keep_denormals ? 1 : 0;
+  run.host_team = options.host_team;
   return run;
 }
 

@@ -33,9 +33,10 @@ struct OpenOptions {
   WorkloadEquality workload_equality = WorkloadEquality::kStructural;
   OpenSizes sizes = {};  // that `shapes` leaves open
   ModelStates states = {};
-  PassNames without = {};             // passes over the graph that are left out
-  Limits limits = {};                 // of what the model may ask for
-  KernelSources kernel_sources = {};  // whose kernels are used where they were measured to be faster
+  PassNames without = {};                     // passes over the graph that are left out
+  Limits limits = {};                         // of what the model may ask for
+  const FettleHostTeam* host_team = nullptr;  // whose threads the model runs on; null: a team of its own. Copied
+  KernelSources kernel_sources = {};          // whose kernels are used where they were measured to be faster
 };
 
 /// What a model is compiled for. E709 there is no such target, or several are named · E301 no device runs its kernels.

@@ -23,6 +23,7 @@ constexpr int64_t kCrowdedSpinNs = 5'000;
 constexpr int64_t kGapNs = 30'000;           // a spinning thread that looks at the clock after so long has stood still
 constexpr int64_t kCrowdedNs = 200'000'000;  // how long a team of which a thread was displaced counts as crowded
 constexpr int64_t kMaxPieces = 0xffff;
+constexpr int32_t kMaxFreeThreads = 128;  // that share a region which is no team's; the shares lie on the stack
 
 /// What a worker is doing, in a word that it shares with its parent. The lowest bit says that whoever waits for the
 /// word to change sleeps.
@@ -132,8 +133,7 @@ void run_pieces(const Job& job, int64_t begin, int64_t end) {
 
 /// Takes a quarter of what is left of thread t's share, at least one piece, from its front or its back, and runs it;
 /// false where nothing is left.
-bool run_some(FettleTeam* team, int32_t t, const Job& job, bool from_front) {
-  std::atomic<uint64_t>& rest = team->workers[t].rest;
+bool run_some(std::atomic<uint64_t>& rest, int32_t t, const Job& job, bool from_front) {
   uint64_t word = rest.load(std::memory_order_relaxed);
   while (true) {
     auto begin = static_cast<int64_t>((word >> 16) & 0xffff), end = static_cast<int64_t>(word & 0xffff);
@@ -150,6 +150,16 @@ bool run_some(FettleTeam* team, int32_t t, const Job& job, bool from_front) {
     if (!rest.compare_exchange_weak(word, left, std::memory_order_relaxed)) continue;
     run_pieces(job, from_front ? begin : left_end, from_front ? left_begin : end);
     return true;
+  }
+}
+
+/// Runs thread t's share, then takes over from those who are behind. rest(t): what is left of thread t's share.
+template <typename Rest>
+void run_share(const Rest& rest, int32_t t, const Job& job) {
+  while (run_some(rest(t), t, job, true)) continue;
+  for (int32_t next = t + 1; next < t + job.participants; ++next) {
+    const int32_t other = next < job.participants ? next : next - job.participants;
+    while (run_some(rest(other), other, job, false)) continue;
   }
 }
 
@@ -174,9 +184,7 @@ void run_job(FettleTeam* team, int32_t t, const Job& job) {
   if (job.tag == 0) {
     run_pieces(job, t, t + 1);
   } else {
-    while (run_some(team, t, job, true)) continue;
-    for (int32_t other = t + 1; other < t + job.participants; ++other)
-      while (run_some(team, other < job.participants ? other : other - job.participants, job, false)) continue;
+    run_share([team](int32_t i) -> std::atomic<uint64_t>& { return team->workers[i].rest; }, t, job);
   }
   for (int32_t child = first; child < last; ++child) {
     std::atomic<uint32_t>& state = team->workers[child].inbox.state;
@@ -228,6 +236,23 @@ void run_on_host(void* closure, int64_t i) {
   const auto& given = *static_cast<const HostBody*>(closure);
   const FloatScope scope(given.mode);
   given.body(given.closure, i);
+}
+
+/// What is left of a thread's share of a region that is no team's.
+struct alignas(64) FreeShare {
+  std::atomic<uint64_t> rest{0};
+};
+
+/// A region on threads of somebody else. Several may run at once: the shares are the region's own.
+struct FreeRegion {
+  Job job;
+  FreeShare* shares;
+};
+
+void take_part(void* closure, int64_t t) {
+  const auto& region = *static_cast<const FreeRegion*>(closure);
+  const auto rest = [&](int32_t i) -> std::atomic<uint64_t>& { return region.shares[i].rest; };
+  run_share(rest, static_cast<int32_t>(t), region.job);
 }
 
 /// A team and room for its workers in one block of pages.
@@ -289,6 +314,18 @@ void fettle_parallel_for(FettleTeam* team, int64_t n, FettleBody body, void* clo
   }
   run_job(team, 0, job);
   team->busy.store(0, std::memory_order_release);
+}
+
+void fettle_share_out(int64_t n, int32_t threads, FettleBody body, void* closure, FettleThreads start, void* user) {
+  if (threads > kMaxFreeThreads) threads = kMaxFreeThreads;
+  if (n < threads) threads = static_cast<int32_t>(n);
+  if (threads <= 1) return run_serially(n, body, closure);
+  FreeShare shares[kMaxFreeThreads];
+  FreeRegion region{.job = {.body = body, .closure = closure, .n = n}, .shares = shares};
+  region.job.participants = threads;
+  region.job.piece = (n + kMaxPieces - 1) / kMaxPieces;
+  region.job.tag = 1;
+  start(user, threads, take_part, &region);
 }
 
 int32_t fettle_team_size(const FettleTeam* team) {

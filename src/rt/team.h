@@ -22,6 +22,14 @@ FettleTeam* fettle_team_create(const FettleTeamOptions* options);
 /// missing.
 FettleTeam* fettle_team_wrap(const FettleHostTeam* host);
 
+/// Calls part(region, t) once for each t in [0, threads), and returns when all calls have.
+using FettleThreads = void (*)(void* user, int64_t threads, FettleBody part, void* region);
+
+/// Runs n iterations on threads that `start` has, as a team does: each begins with a contiguous share, and who is done
+/// takes from others'. So `start` is called once, whatever n is. It may give fewer threads than it is asked for. At
+/// most 128 take part. Where there is one thread it is not called.
+void fettle_share_out(int64_t n, int32_t threads, FettleBody body, void* closure, FettleThreads start, void* user);
+
 /// Ends and joins the workers. Nothing may be running on the team. Null is fine.
 void fettle_team_destroy(FettleTeam* team);
 

@@ -308,6 +308,33 @@ TEST(Team, HostsThreadsAreUsedWhereGiven) {
   EXPECT_EQ(host.calls, 1);
 }
 
+TEST(Team, OthersThreadsTakeSharesAndThenWhatIsLeft) {
+  const auto start = [](void* user, int64_t n, FettleBody part, void* region) {
+    *static_cast<int64_t*>(user) = n;
+    std::vector<std::jthread> threads;
+    for (int64_t i = 0; i < n; ++i) threads.emplace_back([=] { part(region, i); });
+  };
+  for (const int64_t n : {1, 2, 3, 50, 200'000}) {
+    struct Work {
+      int64_t n;
+      std::vector<std::atomic<int>> times;
+      std::atomic<int64_t> left;
+    } work{.n = n, .times = std::vector<std::atomic<int>>(static_cast<size_t>(n)), .left = n};
+    // The first iteration waits until others have taken over the most of its share, which is a third.
+    const FettleBody body = [](void* closure, int64_t i) {
+      auto& [all, times, left] = *static_cast<Work*>(closure);
+      ++times[static_cast<size_t>(i)];
+      --left;
+      if (i == 0 && all > 3)
+        while (left > all / 4) std::this_thread::yield();
+    };
+    int64_t started = 0;
+    fettle_share_out(n, 3, body, &work, start, &started);
+    EXPECT_EQ(started, n == 1 ? 0 : std::min<int64_t>(n, 3));
+    for (const auto& ran : work.times) ASSERT_EQ(ran, 1) << n;
+  }
+}
+
 TEST(Team, HostWithoutCallbacksIsRefused) {
   FettleHostTeam callbacks{};
   EXPECT_EQ(fettle_team_wrap(&callbacks), nullptr);

@@ -1,5 +1,6 @@
 """torch.compile(backend="fettle"): results, what is left to torch, and weights that change."""
 
+import os
 import unittest
 
 import torch
@@ -178,6 +179,28 @@ class Backend(unittest.TestCase):
         close(self, call(torch.tensor([5, -7]), torch.tensor([2, 2])), (torch.tensor([2, -4]), torch.tensor([1, 1])))
         with self.assertRaisesRegex(RuntimeError, "ZeroDivisionError"):
             call(torch.tensor([5, -7]), torch.tensor([2, 0]))
+
+    def test_torchs_own_threads_are_used(self):
+        before = torch.get_num_threads()
+        self.addCleanup(torch.set_num_threads, before)
+        torch.set_num_threads(3)
+        x, y = torch.randn(512, 512), torch.randn(512, 512)
+        expected = torch.relu(x @ y)
+        threads = len(os.listdir("/proc/self/task"))
+        self.assertGreaterEqual(threads, 3)
+        call = torch.compile(lambda x, y: torch.relu(x @ y), backend="fettle", dynamic=False)
+        for count in (3, 1, 2):  # as many as torch has when it is called
+            torch.set_num_threads(count)
+            torch.testing.assert_close(call(x, y), expected, rtol=1e-4, atol=1e-4)
+            self.assertLessEqual(len(os.listdir("/proc/self/task")), threads)
+
+    def test_threads_of_its_own_where_their_number_is_given(self):
+        x = torch.randn(256, 256)
+        threads = len(os.listdir("/proc/self/task"))
+        options = {"threads": 3, "compile": {"cache": False}}
+        call = torch.compile(lambda x: torch.relu(x @ x), backend="fettle", dynamic=False, options=options)
+        torch.testing.assert_close(call(x), torch.relu(x @ x), rtol=1e-4, atol=1e-4)
+        self.assertEqual(len(os.listdir("/proc/self/task")), threads + 2)
 
     def test_an_unknown_option_is_an_error(self):
         with self.assertRaisesRegex(Exception, "thread_count"):

@@ -28,7 +28,7 @@ __all__ = ["Options", "Unsupported", "backend", "statistics"]
 class Options:
     """torch.compile(model, backend="fettle", options={"threads": 4}).
 
-    threads: of the compiled code; 0: as many as torch has (torch.get_num_threads()).
+    threads: of the compiled code, which it starts; 0: it runs on torch's own (torch.set_num_threads()).
     freeze:  whether weights become constants where no gradients are wanted: packed once, and compiled for anew when changed.
     strict:  an operator that is not covered is an error, and not left to torch.
     compile: further options of fettle.compile, such as {"database": "records.db"}.

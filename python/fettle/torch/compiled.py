@@ -1,5 +1,7 @@
 """What torch calls: an FX graph that Fettle runs, or that runs in parts."""
 
+import ctypes
+import functools
 import logging
 import re
 import threading
@@ -150,6 +152,16 @@ def _as_list(results):
     return list(results) if isinstance(results, (tuple, list)) else [results]
 
 
+@functools.cache
+def _team():
+    """Torch's threads; None where torch was built without OpenMP. Its own function says how many: each thread has its
+    number, which it learns when it first asks."""
+    try:
+        return fettle.OpenMpTeam(ctypes.CDLL(torch._C.__file__), size="_ZN2at15get_num_threadsEv")
+    except (fettle.Error, OSError):
+        return None
+
+
 def _taken(given):
     """What the model takes of an argument of the FX graph."""
     if given.is_number:
@@ -190,7 +202,8 @@ class _Call:
         self._model = None
         if fakes:
             threads = options.threads or torch.get_num_threads()
-            self._model = fettle.compile(walk.graph, sizes=walk.sizes or None, threads=threads, **options.compile)
+            given = options.compile if options.threads else {"team": _team(), **options.compile}
+            self._model = fettle.compile(walk.graph, sizes=walk.sizes or None, threads=threads, **given)
             self._check(fakes, walk.orders)
             statistics.compiles()
         # Arguments → what the model takes, memory for what it makes, and the results, as one function.
