@@ -169,6 +169,18 @@ void Analyzer::constrain(const LinearForm& nonnegative) {
   }
   ++epoch_;
   constraints_.push_back(nonnegative);
+  // g a + r >= 0  →  a + floor(max r / g) >= 0: what a bound of 32 i + 16 j + k says of 2 i + j.
+  int64_t g = 0;
+  for (const LinearTerm& t : nonnegative.terms)
+    if (t.coeff != 1 && t.coeff != -1 && t.coeff != INT64_MIN) g = std::gcd(g, t.coeff);
+  if (g <= 1) return;
+  LinearForm whole, rest(nonnegative.constant);
+  for (const LinearTerm& t : nonnegative.terms) (t.coeff % g == 0 ? whole : rest).add_term(t.expr, t.coeff);
+  const int64_t most = int_bounds(rest).max;
+  if (most == Interval::kPosInf || (rest.terms.empty() && most % g == 0)) return;
+  for (LinearTerm& t : whole.terms) t.coeff /= g;
+  whole.constant = floordiv_int(most, g);
+  constrain(whole);
 }
 
 void Analyzer::add_assumption(const Expr& condition) { add_facts(condition, false); }

@@ -255,6 +255,22 @@ struct Domain {
   }
 };
 
+// What a tail of whole vectors leaves: 32 i + 16 j + k < 400.
+TEST(Analyzer, BoundsOfSumsBoundTheirWholeParts) {
+  Analyzer a;
+  const Var i = make_var("i"), j = make_var("j"), k = make_var("k");
+  a.bind(i, 0, 13);
+  a.bind(j, 0, 2);
+  a.bind(k, 0, 16);
+  const Expr whole = Expr(i) * 2 + j;
+  EXPECT_FALSE(a.can_prove(lt(whole, 25)));
+  const auto scope = a.assume(lt(Expr(i) * 32 + Expr(j) * 16 + k, 400));
+  EXPECT_TRUE(a.can_prove(lt(whole, 25)));
+  EXPECT_FALSE(a.can_prove(lt(whole, 24)));
+  EXPECT_TRUE(a.can_prove(le(i, 12)));
+  EXPECT_FALSE(a.can_prove(le(i, 11)));
+}
+
 TEST(Random, SimplifyKeepsValuesAndBoundsHold) {
   const Domain domain;
   Analyzer a;

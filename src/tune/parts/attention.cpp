@@ -38,6 +38,17 @@ bool is_elementwise(const BlockStructure& block, const Buffer& from) {
   return true;
 }
 
+// What of a load the key's and the element's iterators walk through.
+AttentionParts::Shared shared_of(const BlockStructure& block, const AccessPattern& load, size_t key, size_t element) {
+  const int key_dim = load.dimension_of(block.vars[key]), element_dim = load.dimension_of(block.vars[element]);
+  if (key_dim < 0 || element_dim < 0) return {};
+  return {.buffer = load.buffer,
+          .key = static_cast<size_t>(key_dim),
+          .element = static_cast<size_t>(element_dim),
+          .apart = load.strides[element] == 1 && load.strides[key] != AccessPattern::kIrregular &&
+                   load.strides[key] > block.extents[element]};
+}
+
 // Whether the maximum is of select(key <= query + …, x, -inf), keys as its reduce iterator counts them.
 bool hides_later_keys(const BlockNode& maximum, const Var& query) {
   const auto key =
@@ -151,12 +162,15 @@ std::optional<AttentionParts> attention_parts(const Func& func) {
   }
   parts.is_causal = hides_later_keys(*of_maximum, query_var);
   parts.rows = dims.size();
+  for (size_t row = 0; row < dims.size(); ++row)
+    if (row != parts.query_row) parts.heads *= scores->extents[iter_at(dims[row])];
   parts.q = of_queries.buffer;
-  size_t n_steps = 0, n_spatial = 0;
+  size_t n_steps = 0, n_spatial = 0, weighed_key = 0;
   for (size_t i = 0; i < scores->n_iters(); ++i)
     if (scores->reduce[i]) {
       if (scores->open[i]) return {};
       parts.width = scores->extents[i];
+      parts.keys_read = shared_of(*scores, of_keys, key, i);
       ++n_steps;
     }
   for (size_t i = 0; i < product->n_iters(); ++i) n_spatial += product->reduce[i] ? 0 : 1;
@@ -165,10 +179,13 @@ std::optional<AttentionParts> attention_parts(const Func& func) {
   const auto shares = std::ranges::find_if(
       product->loads, [&](const AccessPattern& load) { return !is_param(func, load.buffer.get()); });
   if (shares == product->loads.end()) return {};
+  for (size_t i = 0; i < product->n_iters(); ++i)
+    if (product->reduce[i]) weighed_key = i;
   for (size_t i = 0; i < product->n_iters(); ++i) {
     if (product->reduce[i] || shares->touches(i)) continue;
     if (product->open[i]) return {};
     parts.value_width = product->extents[i];
+    parts.values_read = shared_of(*product, product->loads[shares == product->loads.begin() ? 1 : 0], weighed_key, i);
   }
   for (const BlockStructure* structure : {&*scores, &*product})
     parts.any_open = parts.any_open || std::ranges::count(structure->open, true) > 0;
@@ -260,6 +277,7 @@ struct OnePass {
   int64_t lanes = 1;
   Tail tail = Tail::kExact;    // of tiles of queries
   bool powers_of_two = false;  // take fewer instructions than those of e
+  bool copies_keys = false;    // and values, of a head, so that they lie side by side
 
   Result<Loops> build();
 
@@ -272,11 +290,13 @@ struct OnePass {
   };
   int64_t queries() const { return tile.vectors * lanes; }
   IndexMap queries_last(size_t rank, size_t query) const;
+  IndexMap side_by_side(const AttentionParts::Shared& shared) const;
   Result<Loops> by_iterator(BlockRef block) const;
   Result<Nest> by_steps(BlockRef block) const;
   Result<> in_lanes(LoopRef loop) const;
   Result<> registers(BlockRef block) const { return set_scope(s, {.block = block, .scope = kScopeRegister}); }
   Result<> sum_in_tile(BlockRef block, LoopRef reduction, LoopRef rows, LoopRef vector) const;
+  static LoopRef heads(const Loops& around) { return around[around.size() - 2]; }
   Result<Loops> cut(LoopRef loop, int64_t size) const;
   Result<> turn_over(BlockRef block, const Turn& turn) const;
 };
@@ -287,6 +307,17 @@ IndexMap OnePass::queries_last(size_t rank, size_t query) const {
   for (size_t d = 0; d < rank; ++d)
     if (d != query) map.outputs.push_back(map.inputs[d]);
   map.outputs.push_back(map.inputs[query]);
+  return map;
+}
+
+IndexMap OnePass::side_by_side(const AttentionParts::Shared& shared) const {
+  IndexMap map;
+  const size_t rank = shared.buffer->shape.size();
+  for (size_t d = 0; d < rank; ++d) map.inputs.push_back(make_var(fmt::format("d{}", d)));
+  for (size_t d = 0; d < rank; ++d)
+    if (d != shared.key && d != shared.element) map.outputs.push_back(map.inputs[d]);
+  map.outputs.push_back(map.inputs[shared.key]);
+  map.outputs.push_back(map.inputs[shared.element]);
   return map;
 }
 
@@ -481,12 +512,33 @@ Result<Loops> OnePass::build() {
   FETTLE_TRY_VOID(compute_at(s, {.block = packed, .loop = around, .preserve_unit_loops = false}));
   for (const BlockRef block : {inverse, out})
     FETTLE_TRY_VOID(reverse_compute_at(s, {.block = block, .loop = around, .preserve_unit_loops = false}));
+  // Now, when no nest that is made of both stands apart.
+  for (const auto& [reader, shared] : {std::pair(scores, &parts.keys_read), std::pair(block_out, &parts.values_read)}) {
+    if (!copies_keys) break;
+    FETTLE_TRY(const BlockRef copy, pack_panels(s, reader, shared->buffer, side_by_side(*shared)));
+    FETTLE_TRY_VOID(compute_at(s, {.block = copy, .loop = heads(of_max.around), .preserve_unit_loops = false}));
+    FETTLE_TRY(const Loops loops, get_loops(s, {.block = copy}));
+    FETTLE_TRY_VOID(in_lanes(loops.back()));
+  }
   FETTLE_TRY_VOID(turn_over(packed, turn_queries));
   FETTLE_TRY_VOID(turn_over(out, turn_out));
   FETTLE_TRY(const Loops dividing, get_loops(s, {.block = inverse}));
   FETTLE_TRY_VOID(in_lanes(dividing.back()));
   if (parts.is_causal && (parts.open_keys || tile.keys < parts.keys)) FETTLE_TRY_VOID(skip_hidden(s, {.loop = step}));
-  return of_max.around;
+  Loops of_threads = of_max.around;
+  if (copies_keys) of_threads.pop_back();
+  return of_threads;
+}
+
+// Whether a copy of a head's keys and values, side by side, may pay: tiles of queries read it often enough, it stays in
+// the second-level cache, and threads can take whole heads.
+bool may_copy_keys(const AttentionParts& parts, const AttentionTile& tile, const Target& target, int threads) {
+  const auto& [k, v] = std::pair(parts.keys_read, parts.values_read);
+  if (!k.apart || !v.apart || parts.any_open || parts.rows < 2 || parts.keys % tile.keys != 0) return false;
+  const int64_t tile_queries = tile.vectors * lanes_of(target, parts.q->dtype);
+  if (parts.queries < preferences::kTilesThatReadCopy * tile_queries) return false;
+  const int64_t bytes = parts.keys * (parts.width + parts.value_width) * parts.q->dtype.element_bytes();
+  return bytes <= cache_bytes(target, 1) && (parts.heads % threads == 0 || parts.heads >= int64_t{4} * threads);
 }
 
 }  // namespace
@@ -510,7 +562,12 @@ Result<Finished> attention_in_one_pass(Schedule& s, const Target& target, Decide
   const auto structure = block_structure(s.func(), *product, Extents::kOpen);
   if (!structure) return fail(ErrorCode::E230, parts.product + " is in no plain nest");
   const double ns = 2 * alone_ns(target, *structure);
-  FETTLE_TRY(const Loops around, pass.build());
+  if (may_copy_keys(parts, pass.tile, target, threads)) {
+    FETTLE_TRY(const int64_t copied, decider.pick(s, {"copy_keys", {0, 1}, 1}));
+    pass.copies_keys = copied != 0;
+  }
+  auto built = pass.build();
+  FETTLE_TRY(const Loops around, std::move(built));
   FETTLE_TRY(const bool shared, worth_threads(s, decider, threads, ns));
   if (shared) FETTLE_TRY_VOID(parallelize(s, around, {.threads = threads, .alone_ns = parts.any_open ? ns : 0}));
   Finished all;

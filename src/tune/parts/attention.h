@@ -8,6 +8,7 @@
 //   for h, i: M, E, S, P: the softmax of B's rows
 //   for h, i, e: for j: O[h, i, e] += P[h, i, j] * V[h, j, e]
 //   →
+//   for h (parallel): keys and values of a head, where they lie apart: their lines would fall into few sets of a cache
 //   for h, i0 (parallel):
 //     Q of a tile of queries, turned over
 //     for blocks of keys:
@@ -43,8 +44,16 @@ struct AttentionParts {
     Buffer buffer;
     size_t query = 0;  // its dimension
   };
+  /// What all queries of a head read of each key.
+  struct Shared {
+    Buffer buffer;
+    size_t key = 0, element = 0;  // dimensions
+    bool apart = false;           // its elements lie side by side, but keys lie farther apart than these reach
+  };
+  Shared keys_read, values_read;  // the factor of the scores, and what they weigh
   bool is_causal = false;         // its mask hides the keys from some place on, of which later queries see more
   std::vector<Mask> masks;        // what else the maximum reads of each query, which do not lie side by side
+  int64_t heads = 1;
   int64_t queries = 1, keys = 1;  // of one head
   int64_t width = 1, value_width = 1;
   bool open_queries = false, open_keys = false, any_open = false;
@@ -64,7 +73,7 @@ struct AttentionTile {
 /// The cheapest first.
 std::vector<AttentionTile> attention_tiles(const AttentionParts& parts, const Target& target);
 
-/// Computes it in one pass. Choices: "tile", "parallel". Returns all of the program's blocks.
+/// Computes it in one pass. Choices: "tile", "copy_keys", "parallel". Returns all of the program's blocks.
 /// Errors: E228 the pattern differs · E230 no tile fits · those of the primitives
 Result<Finished> attention_in_one_pass(Schedule& s, const Target& target, Decider& decider, const AttentionParts& parts,
                                        int threads);

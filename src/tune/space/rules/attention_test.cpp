@@ -161,6 +161,27 @@ TEST(AttentionRule, KeepsTheMeaning) {
     }
 }
 
+// The lines of a block of keys would fall into few sets of the first-level cache.
+TEST(AttentionRule, KeysThatLieApartAreCopied) {
+  for (const bool heads_inside : {false, true})
+    for (const Mask mask : {Mask::kNone, Mask::kCausal}) {
+      const Func func = attention({.heads = 2,
+                                   .queries = 400,  // half a tile is left
+                                   .keys = 256,
+                                   .width = 8,
+                                   .value_width = 8,
+                                   .mask = mask,
+                                   .heads_inside = heads_inside});
+      const auto s = default_schedule(func, avx512(), 2);
+      ASSERT_OK(s);
+      ASSERT_TRUE(is_one_pass(*s));
+      EXPECT_EQ(choices(*s).find("attention/O/copy_keys") != std::string::npos, heads_inside);
+      for (const char* read : {"K_global", "V_global"})
+        EXPECT_EQ(to_text(s->func()).find(read) != std::string::npos, heads_inside) << read;
+      expect_same(func, *s);
+    }
+}
+
 TEST(AttentionRule, OneKernelNeverHasTheScoresAsAWhole) {
   const Func func = attention({.queries = 64, .keys = 512, .width = 16, .value_width = 16});
   const auto s = default_schedule(func, avx512(), 1);
