@@ -21,20 +21,26 @@ SYSTEM = {"libc6", "libgcc-s1", "libstdc++6", "zlib1g"}
 COMMON = pathlib.Path("/usr/share/common-licenses")
 
 
-def loaded_by(library):
-    """The files that the dynamic linker would load for a shared library."""
-    listing = subprocess.run(["ldd", library], check=True, capture_output=True, text=True).stdout
+def loaded_by(libraries):
+    """The files that the dynamic linker would load for shared libraries."""
+    listing = subprocess.run(["ldd", *libraries], check=True, capture_output=True, text=True).stdout
     return re.findall(r"=> (/\S+)", listing)
 
 
-def package_of(file):
-    """The Debian package that a file belongs to. /lib and /usr/lib are one folder, which packages name either way."""
-    path = os.path.realpath(file)
-    found = subprocess.run(["dpkg", "-S", path, path.removeprefix("/usr")], capture_output=True, text=True).stdout
-    packages = re.findall(r"^([a-z0-9.+-]+)(?::\w+)?: ", found, re.MULTILINE)
-    if not packages:
-        sys.exit(f"collect_licenses: {file} belongs to no Debian package, so its licence is not known")
-    return packages[0]
+def packages_of(files):
+    """The Debian packages that files belong to. /lib and /usr/lib are one folder, which packages name either way.
+    dpkg reads the lists of all packages at each call, so it is asked once."""
+    names = {}
+    for file in files:
+        path = os.path.realpath(file)
+        names[path] = names[path.removeprefix("/usr")] = file
+    listing = subprocess.run(["dpkg", "-S", *names], capture_output=True, text=True).stdout
+    packages = {}
+    for package, path in re.findall(r"^([a-z0-9.+-]+)(?::\w+)?(?:, [^:]+(?::\w+)?)*: (/.*)$", listing, re.MULTILINE):
+        packages.setdefault(names[path], package)
+    if missing := set(names.values()) - set(packages):
+        sys.exit(f"collect_licenses: of no Debian package, so with no licence that is known: {', '.join(sorted(missing))}")
+    return set(packages.values())
 
 
 def main():
@@ -45,13 +51,12 @@ def main():
     parser.add_argument("files", nargs="+")
     given = parser.parse_args()
     files = set(given.files)
-    for file in given.files:
-        if ".so" in pathlib.Path(file).name:
-            files.update(loaded_by(file))
+    if libraries := [file for file in given.files if ".so" in pathlib.Path(file).name]:
+        files.update(loaded_by(libraries))
     shutil.rmtree(given.folder, ignore_errors=True)
     given.folder.mkdir(parents=True)
     common = set()
-    for package in sorted({package_of(file) for file in files} - SYSTEM):
+    for package in sorted(packages_of(files) - SYSTEM):
         text = pathlib.Path("/usr/share/doc", package, "copyright").read_text(errors="replace")
         (given.folder / f"{package}.txt").write_text(text)
         common.update(re.findall(r"/usr/share/common-licenses/([A-Za-z0-9.-]*[A-Za-z0-9])", text))

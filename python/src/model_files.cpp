@@ -1,6 +1,7 @@
 // Model files as they are: what they say of their inputs, outputs and origin, and the same model with changes.
 
 #include <memory>
+#include <span>
 #include <variant>
 
 #include <nanobind/stl/map.h>
@@ -115,6 +116,10 @@ void save(const PySource& source, const std::string& path) {
 void bind_model_files(nb::module_& m) {
   m.def("_is_library_path", &is_library_path, nb::arg("path"));
   m.def("_save_graph", &save, nb::arg("source"), nb::arg("path"), "As `fettle convert` writes it.");
+  m.def(
+      "_lacks_graph",
+      [](const nb::bytes& model) { return lacks_graph(std::as_bytes(std::span(model.c_str(), model.size()))); },
+      nb::arg("model"), "Whether these bytes can be read as ONNX's, and have no graph.");
   m.def("_describe_model", &describe, nb::arg("source"),
         "What a model's file says of its inputs, outputs and origin; shapes are lists of int, name or None, or None.");
   m.def("_model_with", &changed, nb::arg("source"), nb::arg("named_dims") = std::map<std::string, int64_t>{},

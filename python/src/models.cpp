@@ -20,7 +20,6 @@
 #include "model_options.h"
 #include "model_source.h"
 #include "model_types.h"
-#include "rt/targets.h"
 #include "rt/tensor.h"
 #include "team.h"
 
@@ -133,7 +132,7 @@ void bind_models(nb::module_& m) {
                      for (int32_t k = 0; k < info.n_kernels; ++k) kernels.append(std::string(info.kernel_names[k]));
                      made["kernels"] = kernels;
                      made["arena_bytes"] = info.arena_bytes;
-                     made["target"] = std::string(fettle_target_name(&info));
+                     made["target"] = p.facts->model.target_name();
                      return made;
                    })
       .def("_context", [](const PyModel& p) {

@@ -12,6 +12,7 @@
 #include "codegen/device_def.h"
 #include "driver/open.h"
 #include "frontend/frontend.h"
+#include "graph/passes/optional_passes.h"
 #include "runtime/npy.h"
 #include "runtime/origins.h"
 
@@ -191,6 +192,7 @@ Result<std::vector<NamedTensor>> read_inputs(const InputFiles& files, InputShape
 }
 
 void add_no_pass(App* app, PassNames* without) {
+  const PassNames passes = optional_passes();
   app->add_option_function(
          "--no-pass",
          [without](const std::string& name) -> std::string {
@@ -198,7 +200,8 @@ void add_no_pass(App* app, PassNames* without) {
            return "";
          },
          "a pass over the graph that is left out, to find where results come to differ; may be repeated")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->such_as({passes.begin(), passes.end()});
 }
 
 void add_limits(App* app, Limits* limits) {

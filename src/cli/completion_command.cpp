@@ -77,13 +77,14 @@ _fettle() {{
 {2}  esac
   if [[ $values == none && $word != -* ]]; then words=$choices; fi
   if [[ $values != none ]]; then words=$values; fi
-  if [[ -n $words ]]; then
-    COMPREPLY=($(compgen -W "$words" -- "$word"))
-  else
+  COMPREPLY=($(compgen -W "$words" -- "$word"))
+  if [[ ${{#COMPREPLY[@]}} == 0 ]]; then
+    local IFS=$'\n'  # names of files may have spaces
+    compopt -o filenames 2>/dev/null
     COMPREPLY=($(compgen -f -- "$word"))
   fi
 }}
-complete -o filenames -F _fettle fettle
+complete -F _fettle fettle
 )",
       [&] {
         std::string all = " ";

@@ -161,8 +161,13 @@ Command add_explain_command(App& app) {
       "fettle explain E201\n  fettle explain model.onnx --why conv1\n"
       "  fettle explain --program matmul.txt --trace tiled.txt",
       &options->json);
+  std::vector<std::string> codes;
+  size_t n_codes = 0;
+  const ErrorInfo* table = error_table(&n_codes);
+  for (const ErrorInfo& info : std::span(table, n_codes)) codes.emplace_back(info.name);
   made->add_option("code", options->code, "as an error begins; without one, all are listed. With --why: a model")
-      ->type_name("CODE|MODEL");
+      ->type_name("CODE|MODEL")
+      ->such_as(std::move(codes));
   auto* why = made->add_option("--why", options->node, "a node of the model: which kernel it is part of, and why")
                   ->type_name("NODE");
   auto* program = made->add_option("--program", options->program, "a program in the loop language, to be scheduled")

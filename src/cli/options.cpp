@@ -43,6 +43,10 @@ Option* Option::one_of(std::vector<std::string> values) {
   values_ = values;
   return after(option_->check(CLI::IsMember(std::move(values))));
 }
+Option* Option::such_as(std::vector<std::string> values) {
+  values_ = std::move(values);
+  return this;
+}
 std::vector<std::string> Option::names() const {
   std::vector<std::string> names;
   for (const std::string& name : option_->get_snames()) names.push_back("-" + name);
@@ -67,7 +71,7 @@ App* App::add_subcommand(const std::string& name, const std::string& description
 }
 void App::require_subcommand(int least) { app_->require_subcommand(least); }
 void App::set_version_flag(const std::string& name, const std::string& version) {
-  app_->set_version_flag(name, version);
+  keep(app_->set_version_flag(name, version));
 }
 void App::footer(const std::string& text) { app_->footer(text); }
 

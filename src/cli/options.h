@@ -37,13 +37,15 @@ class Option {
   Option* between(int least, int most) { return between(int64_t{least}, int64_t{most}); }
   Option* not_negative();
   Option* one_of(std::vector<std::string> values);
+  /// What shells offer. Other values are taken, too.
+  Option* such_as(std::vector<std::string> values);
 
   /// "--time", "-o"; of a positional argument its name.
   std::vector<std::string> names() const;
   std::string help() const;
   bool is_positional() const;
   bool takes_value() const;
-  /// Those of one_of.
+  /// Those of one_of or such_as.
   const std::vector<std::string>& values() const { return values_; }
 
  private:

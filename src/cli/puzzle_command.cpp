@@ -123,8 +123,11 @@ Command add_puzzle_command(App& app) {
   auto options = std::make_shared<Options>();
   App* made = add_subcommand(app, "puzzle", "Learn to schedule: a program, and how fast it has to become",
                              "fettle puzzle 3\n  fettle puzzle 3 --trace mine.txt", &options->json);
+  std::vector<std::string> names;
+  for (const Puzzle& puzzle : puzzles()) names.emplace_back(puzzle.name);
   auto* number = made->add_option("puzzle", options->puzzle, "its number or name; without one, all are listed")
-                     ->type_name("PUZZLE");
+                     ->type_name("PUZZLE")
+                     ->such_as(std::move(names));
   made->add_option("--trace", options->trace, "your schedule's steps, as text or JSON")
       ->type_name("FILE")
       ->needs(number);

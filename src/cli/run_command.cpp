@@ -121,7 +121,7 @@ Result<Report> run_model(const Options& options) {
   if (error) return fail(ErrorCode::E702, error.message(), options.folder);
   Report report;
   if (const int32_t targets = fettle_count_targets(&model.info()); targets > 0) {
-    const char* name = fettle_target_name(&model.info());
+    const std::string name = model.target_name();
     report.json["target"] = name;
     report.text = fmt::format("of {} targets, {} is taken\n", targets, name);
   }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "rt/targets.h"
 #include "rt/tensor.h"
 #include "runtime/host_calls.h"
 #include "runtime/library.h"
@@ -158,6 +159,7 @@ Result<Model> Model::make(std::shared_ptr<const FettleModelInfo> info, const Fet
 }
 
 const FettleModelInfo& Model::info() const { return *shared_->info; }
+std::string Model::target_name() const { return fettle_target_name(shared_->info.get()); }
 std::span<const FettleTensor> Model::inputs() const { return shared_->inputs; }
 std::span<const FettleTensor> Model::outputs() const { return shared_->outputs; }
 

@@ -31,6 +31,8 @@ class Model {
   Result<Model> on_team(const FettleHostTeam& team) const;
 
   const FettleModelInfo& info() const;
+  /// The target that the code is for: its name, or else its processor's.
+  std::string target_name() const;
   std::span<const FettleTensor> inputs() const;
   std::span<const FettleTensor> outputs() const;
 

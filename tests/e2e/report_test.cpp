@@ -281,7 +281,8 @@ TEST_F(Page, HoldsTwoThousandTasksOnANarrowWindow) {
   EXPECT_EQ(browser_->evaluate("document.documentElement.scrollWidth <= innerWidth"), true);
   EXPECT_GT(browser_->evaluate("document.querySelector('#latency svg').clientWidth"), 500)
       << "its letters stay readable";
-  EXPECT_EQ(browser_->evaluate("document.querySelector('#share svg').getBoundingClientRect().right <= innerWidth"), true)
+  EXPECT_EQ(browser_->evaluate("document.querySelector('#share svg').getBoundingClientRect().right <= innerWidth"),
+            true)
       << "all shares are seen at once";
   expect_quiet();
   keep_picture("narrow");
@@ -358,10 +359,21 @@ TEST_F(Page, DrawsTheModelsCalls) {
   browser_->press("Enter");
   EXPECT_EQ(count("#tasks tr.detail"), 1);
   expect_quiet();
+  // WCAG 2's contrast of each text and its box.
+  const std::string contrast =
+      "(() => {const lightness = color => {const n = color.match(/[\\d.]+/g).slice(0, 3).map(x => "
+      "color.startsWith('rgb') ? x / 255 : +x).map(x => x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4); "
+      "return 0.2126 * n[0] + 0.7152 * n[1] + 0.0722 * n[2]}; const fill = e => lightness(getComputedStyle(e).fill); "
+      "return Math.min(...[...document.querySelectorAll('#graph .box')].flatMap(b => "
+      "[...b.querySelectorAll('text')].map("
+      "t => {const [low, high] = [fill(t), fill(b.querySelector('rect'))].sort((a, b) => a - b); return (high + 0.05) "
+      "/ "
+      "(low + 0.05)})))})()";
   for (const bool dark : {false, true})
     for (const int width : {1280, 390}) {
       browser_->set_window(width, 900, dark);
       EXPECT_EQ(browser_->evaluate("document.documentElement.scrollWidth <= innerWidth"), true) << width;
+      EXPECT_GE(browser_->evaluate(contrast).get<double>(), 4.5) << "text is read on every colour";
       browser_->evaluate("document.querySelector('#graph').scrollIntoView()");
       keep_picture(fmt::format("graph-{}-{}", dark ? "dark" : "light", width));
     }

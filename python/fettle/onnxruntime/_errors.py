@@ -1,6 +1,9 @@
 """ONNX Runtime's exceptions, and which of them each of Fettle's errors becomes."""
 
 import os
+import pathlib
+
+from .. import _fettle
 
 _MODULE = "fettle.onnxruntime.capi.onnxruntime_pybind11_state"
 # By ONNX Runtime's numbers.
@@ -29,27 +32,26 @@ class InvalidModel(CLASSES["InvalidGraph"], CLASSES["InvalidArgument"], CLASSES[
     """ONNX Runtime raises one of the three where types, shapes, attributes or names in a model contradict each other."""
 
 
-class InvalidFile(CLASSES["InvalidProtobuf"], CLASSES["InvalidArgument"]):
-    """ONNX Runtime raises the second where a file is ONNX's without a graph: an empty one is."""
-
-
 def made(kind, text):
     """An exception of that class, with the text as ONNX Runtime begins it."""
     return kind(f"[ONNXRuntimeError] : {kind._prefix} : {text}")
 
 
 _OF_MODELS = {
-    "E602": InvalidFile, "E603": UnsupportedModel, "E604": UnsupportedModel, "E605": InvalidModel,
+    "E602": CLASSES["InvalidProtobuf"], "E603": UnsupportedModel, "E604": UnsupportedModel, "E605": InvalidModel,
     "E606": InvalidModel, "E607": CLASSES["Fail"], "E608": CLASSES["Fail"], "E609": UnsupportedModel,
     "E704": CLASSES["Fail"], "E706": CLASSES["InvalidProtobuf"], "E709": CLASSES["InvalidArgument"],
 }  # fmt: skip
 
 
-def of_loading(error, path=None):
-    """What a fettle.Error becomes where a model cannot be loaded; path: None where it was bytes."""
+def of_loading(error, source):
+    """What a fettle.Error becomes where a model cannot be loaded; source: its path, or its bytes."""
+    path = source if isinstance(source, str) else None
     begin = "" if path is None else f"Load model from {path} failed:"
     if error.code in ("E601", "E701") and path is not None and not os.path.exists(path):
         return made(CLASSES["NoSuchFile"], f"{begin}Load model {path} failed. File doesn't exist")
+    if error.code == "E602" and _fettle._lacks_graph(source if path is None else pathlib.Path(path).read_bytes()):
+        return made(CLASSES["InvalidArgument"], f"{begin}No graph was found in the protobuf. {error}")
     return made(_OF_MODELS.get(error.code, CLASSES["Fail"]), f"{begin}{error}")
 
 

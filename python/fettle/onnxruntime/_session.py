@@ -15,8 +15,8 @@ from ..model import _source
 from ..onnx_types import NAME_OF_NUMPY
 from ._binding import IOBinding
 from ._environment import CPU, checked_providers, thread_pool_sizes
-from ._errors import (Fail, InvalidArgument, InvalidProtobuf, ModelLoadCanceled, NoSuchFile, NotImplemented, made,
-                      of_loading, of_running)
+from ._errors import (Fail, InvalidArgument, InvalidProtobuf, ModelLoadCanceled, NoSuchFile, NotImplemented,
+                      UnsupportedModel, made, of_loading, of_running)
 from ._feeds import Feeds
 from ._options import ModelMetadata, NodeArg, RunOptions, SessionOptions
 from ._profile import Profile
@@ -97,6 +97,8 @@ class InferenceSession:
             self._model_path = None
         else:
             raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
+        if path_or_bytes == "":
+            raise TypeError("Unable to load from a path without a name")
         if sess_options is not None and not isinstance(sess_options, SessionOptions):
             raise TypeError(f"sess_options is no SessionOptions, but {type(sess_options)}")
         self._enable_fallback = int(kwargs.get("enable_fallback", 1)) == 1
@@ -131,7 +133,7 @@ class InferenceSession:
             else:
                 self._open_file(options, path)
         except Error as error:
-            raise of_loading(error, path) from error
+            raise of_loading(error, self._source) from error
 
     def _refuse(self, options, path):
         """What cannot be honoured, and whose being ignored would be noticed."""
@@ -149,7 +151,7 @@ class InferenceSession:
             raise made(InvalidProtobuf, f"Load model from {path} failed:Protobuf parsing failed. It is a folder.")
         is_ort = self._source[4:8] == b"ORTM" if path is None else path.endswith(".ort")
         if is_ort or options._entries.find("session.load_model_format").upper() == "ORT":
-            raise made(NotImplemented, "models in ONNX Runtime's own format are not read; give the ONNX file")
+            raise made(UnsupportedModel, "models in ONNX Runtime's own format are not read; give the ONNX file")
 
     def _open_library(self, path):
         self._forms = Forms(_source(path, None), **self._how_it_runs())

@@ -104,7 +104,10 @@ def numpy_type(element_type):
         if int(element_type) not in NUMPY_OF_NUMBER:
             raise RuntimeError(f"ONNX has no element type of number {element_type}")
         return NUMPY_OF_NUMBER[int(element_type)]
-    dtype = numpy.dtype(element_type)
+    try:
+        dtype = numpy.dtype(element_type)
+    except TypeError as error:
+        raise RuntimeError(f"Not a valid numpy type: {error}") from error
     if dtype not in NAME_OF_NUMPY and dtype.kind not in "US":
         raise RuntimeError(f"Numpy_type {dtype} can't be converted to MLDataType.")
     return dtype

@@ -203,7 +203,7 @@
   const name = task => {
     const first = task.calls[0]?.nodes[0];
     return [task.label, first ? h('small', {}, `from ${first[0]} ${clip(first[1], 60)}` +
-      (task.calls.length > 1 ? ` and ${count(task.calls.length - 1)} more places` : '')) : h('small', {}, `task ${task.hash.slice(0, 8)}`)];
+      (task.calls.length > 1 ? ` and ${count(task.calls.length - 1)} more place${task.calls.length > 2 ? 's' : ''}` : '')) : h('small', {}, `task ${task.hash.slice(0, 8)}`)];
   };
   const searchable = task => task.text ??= (task.label + ' ' + task.hash + ' ' + task.calls.map(call => call.name + ' ' + call.nodes.map(n => n.join(' ')).join(' ')).join(' ')).toLowerCase();
 
@@ -332,9 +332,9 @@
       const tells = `${box.call.name}${box.times > 1 ? ` and ${box.times - 1} more like it` : ''}: ${time(seconds)} a call, ${percent(shareOf(box))} of the time`;
       const inner = [
         s('title', {}, tells),
-        s('rect', {x: x(cell) - wide / 2, y: y(cell.layer), width: wide, height: tall, rx: 6, style: `fill:color-mix(in srgb, var(--accent) ${level}%, var(--card))`}),
-        text(x(cell), y(cell.layer) + 16, clip(what, 21), {'text-anchor': 'middle', class: level > 45 ? 'inverse' : 'ink'}),
-        text(x(cell), y(cell.layer) + 31, `${time(seconds)} · ${percent(shareOf(box))}`, {'text-anchor': 'middle', class: level > 45 ? 'inverse' : null})];
+        s('rect', {x: x(cell) - wide / 2, y: y(cell.layer), width: wide, height: tall, rx: 6, style: `fill:color-mix(in srgb, var(--heat) ${level}%, var(--card))`}),
+        text(x(cell), y(cell.layer) + 16, clip(what, 21), {'text-anchor': 'middle', class: 'ink'}),
+        text(x(cell), y(cell.layer) + 31, `${time(seconds)} · ${percent(shareOf(box))}`, {'text-anchor': 'middle', class: 'ink'})];
       if (!task) {
         parts.push(s('g', {class: 'box'}, inner));
         continue;

@@ -215,15 +215,24 @@ bool Importer::is_left_out(const std::string& name) const {
 
 using namespace onnx_reader;
 
+bool lacks_graph(std::span<const std::byte> bytes) {
+  ModelProto model;
+  google::protobuf::LogSilencer quiet;
+  return bytes.size() <= INT_MAX && model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) &&
+         !model.has_graph();
+}
+
 Result<OnnxModel> parse_onnx(std::span<const std::byte> bytes, std::optional<std::string> folder, std::string label) {
   if (bytes.size() > INT_MAX)
     return fail(ErrorCode::E608, "a model file above 2 GiB; keep its weights as external data", label);
   auto model = std::make_shared<ModelProto>();
   google::protobuf::LogSilencer quiet;
   constexpr int64_t kFirstWithOpsets = 3;
-  if (!model->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !model->has_graph() ||
-      (model->opset_import_size() == 0 && (model->ir_version() < 1 || model->ir_version() >= kFirstWithOpsets)))
+  if (!model->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     return fail(ErrorCode::E602, "the bytes are no ModelProto of ONNX, or end too early", label);
+  if (!model->has_graph()) return fail(ErrorCode::E602, "there is no graph in it", label);
+  if (model->opset_import_size() == 0 && (model->ir_version() < 1 || model->ir_version() >= kFirstWithOpsets))
+    return fail(ErrorCode::E609, "it names no opset", label);
   return OnnxModel{std::move(model), {std::move(folder)}, std::move(label)};
 }
 

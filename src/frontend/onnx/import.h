@@ -40,8 +40,12 @@ std::vector<std::string> external_files(const OnnxModel& model);
 /// Of all that it says, and of its data in memory; not of files. E608 it cannot be written: above 2 GiB
 Result<Digest> digest_of(const OnnxModel& model);
 
+/// Whether the bytes can be read as a ModelProto that has no graph, as none at all can: of what E602 refuses, the part
+/// that is no damage.
+bool lacks_graph(std::span<const std::byte> bytes);
+
 /// The model at `path`; its external data lie beside it.
-/// E601 cannot be read · E602 not ONNX, truncated · E608 too large
+/// E601 cannot be read · E602 not ONNX, truncated, without a graph · E608 too large · E609 it names no opset
 Result<OnnxModel> read_onnx(const std::string& path);
 /// The same from bytes in memory, which need not stay; external data lie beneath `folder`, if there is one.
 Result<OnnxModel> parse_onnx(std::span<const std::byte> bytes, std::optional<std::string> folder,

@@ -1,16 +1,14 @@
 #include "frontend/onnx/survey.h"
 
 #include <fmt/format.h>
-#include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
-#include <climits>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <set>
 
 #include "frontend/onnx/importer.h"
-#include "frontend/onnx/model_file.h"
 
 namespace fettle {
 
@@ -168,17 +166,12 @@ struct SurveyedModel::Parts {
 };
 
 Result<SurveyedModel> SurveyedModel::read(const std::string& path) {
-  FETTLE_TRY(const MappedFile file, map_file(path));
-  if (file.size_bytes > INT_MAX)
-    return fail(ErrorCode::E608, "a model file above 2 GiB; keep its weights as external data", path);
-  auto model = std::make_shared<ModelProto>();
-  google::protobuf::LogSilencer quiet;
-  if (!model->ParseFromArray(file.bytes.get(), static_cast<int>(file.size_bytes)) || !model->has_graph() ||
-      model->opset_import_size() == 0)
-    return fail(ErrorCode::E602, "the bytes are no ModelProto of ONNX, or end too early", path);
+  FETTLE_TRY(const OnnxModel model, read_onnx(path));
   SurveyedModel surveyed;
   surveyed.parts_ = std::make_shared<Parts>();
-  *surveyed.parts_ = {std::move(model), path, std::filesystem::path(path).parent_path().string()};
+  // Nobody else has what was just read.
+  *surveyed.parts_ = {std::const_pointer_cast<ModelProto>(model.proto), path,
+                      std::filesystem::path(path).parent_path().string()};
   return surveyed;
 }
 

@@ -15,7 +15,7 @@ namespace fettle {
 /// A model file that can be imported again and again, each time with fewer nodes.
 class SurveyedModel {
  public:
-  /// E601 cannot be read · E602 not ONNX, truncated · E608 too large
+  /// Errors: those of read_onnx.
   static Result<SurveyedModel> read(const std::string& path);
 
   ModelSurvey survey() const;
