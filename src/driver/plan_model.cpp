@@ -149,8 +149,8 @@ Result<> settle_schedules(PlannedModel& planned, const std::vector<bool>& settle
 
 // Of so many nodes both layouts of images are planned, which takes as long again. Longer chains have channels last.
 constexpr size_t kFewNodes = 8;
-// Of fifty random convolutions each whose other layout is predicted to take less than half took less (bench-shapes).
-constexpr double kWorthLeavingAsPredicted = 0.5;
+// Of fifty random convolutions each whose other layout is predicted to take less than this took less (bench-shapes).
+constexpr double kWorthLeavingAsPredicted = 0.95;
 
 Result<const Plan*> plan_of(Plans& plans, const CompileOptions& options, KernelCosts& costs) {
   const Graph& graph = *plans.graph();

@@ -36,6 +36,19 @@ TEST(PlanModel, WithoutRecordsAGraphIsPlannedOnce) {
   EXPECT_EQ(plans.made(), 1);
 }
 
+// Few channels of each group: copies to channels last and back take longer than the products.
+TEST(PlanModel, ConvolutionsOfGroupsMayStayChannelsFirst) {
+  GraphMaker m;
+  m.graph.add_output("y", m.conv(m.input("x", {1, 96, 33, 33}), 128, 1, 4));
+  m.graph.sort();
+  Plans plans(m.graph);
+  CompileOptions options = options_for_one_thread();
+  options.target = *parse_target("x86-64-avx512");
+  const auto planned = plan_model(plans, options);
+  ASSERT_TRUE(planned.has_value()) << planned.error().to_string();
+  EXPECT_EQ(planned->plan.layout, ImageLayout::kChannelsFirst);
+}
+
 // Between a model's edges and a depthwise convolution there would be two copies of the image.
 TEST(PlanModel, FewNodesGetTheLayoutThatIsPredictedToTakeLess) {
   for (const bool depthwise : {true, false}) {

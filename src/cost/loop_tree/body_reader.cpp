@@ -14,6 +14,10 @@
 namespace fettle {
 namespace {
 
+/// Lanes of one vector that lie in the same lines take half as long to be loaded one by one as others.
+constexpr double kNearLane = 0.5;
+constexpr int64_t kLineBytes = 64;
+
 // Vector instructions that a call takes.
 double call_cost(const std::string& name) {
   static const std::unordered_map<std::string, double> costs = {
@@ -114,6 +118,7 @@ void BodyReader::finish(CostNode& node) {
     for (; i < registers_.size() && registers_[i].buffer == first.buffer && registers_[i].at == first.at; ++i)
       how |= registers_[i].how;
     work_.accumulators += how == 3 ? 1 : 0;
+    work_.touched_registers += 1;
   }
   struct Run {
     int64_t low_bytes, run_bytes;
@@ -143,7 +148,8 @@ void BodyReader::finish(CostNode& node) {
       (group.is_write ? work_.stores : work_.loads) += pieces(a.lanes, a.element_bytes);
       if (a.broadcast) work_.broadcasts += 1;
       const bool contiguous = a.lanes == 1 || a.lane_step == 1;
-      if (!contiguous || a.irregular) work_.gathers += a.lanes;
+      const bool is_near = !a.irregular && !group.is_write && std::abs(a.lane_step) * a.element_bytes < kLineBytes;
+      if (!contiguous || a.irregular) work_.gathers += (is_near ? kNearLane : 1) * a.lanes;
       if (a.irregular) {
         touched.push_back({place.low_bytes, 64});  // some line
       } else if (contiguous) {
@@ -278,7 +284,15 @@ void BodyReader::read_value(const Expr& e) {
   switch (e.kind()) {
     case ExprKind::kLoad: {
       const auto* n = e.as<LoadNode>();
-      if (n->mask) read_value(n->mask);
+      if (n->mask) {
+        const auto saved = std::pair(counts_, copies_);
+        if (!seen_before(n->mask)) read_value(n->mask);
+        std::tie(counts_, copies_) = saved;
+      }
+      if (const auto* all = n->indices[0].as<BroadcastNode>()) {  // one element to all lanes
+        broadcast_ = true;
+        return access(n->buffer, all->value, 1, false);
+      }
       return access(n->buffer, n->indices[0], lanes_of(e), false);
     }
     case ExprKind::kBinary: {
@@ -319,10 +333,14 @@ void BodyReader::read_value(const Expr& e) {
       if (int64_t holds = 0;
           context_.constants->size() > 0 && evaluate_int(n->condition, *context_.constants, holds) == IntProblem::kNone)
         return read_value(holds ? n->if_true : n->if_false);
+      const auto saved = std::pair(counts_, copies_);  // rows of a tile share what is read under a guard
+      if (seen_before(e)) return;
       read_value(n->condition);
       read_widened(n->if_true, lanes);
       read_widened(n->if_false, lanes);
-      return count(e.dtype(), lanes, 1, 0);
+      count(e.dtype(), lanes, 1, 0);
+      std::tie(counts_, copies_) = saved;
+      return;
     }
     case ExprKind::kCast:
       read_value(e.as<CastNode>()->a);

@@ -41,6 +41,7 @@ struct Work {
   double flops = 0;                            // that the lanes do, surplus included
   double accumulators = 0;                     // register vectors that are read and written
   double live_registers = 0;                   // register buffers around the piece
+  double touched_registers = 0;                // of these, what the piece reads or writes, in vectors
   bool carried_through_memory = false;         // reads what the iteration before wrote
   double near_requests = 0, far_requests = 0;  // prefetches into the first-level cache, into the second
   int vector_loads() const { return static_cast<int>(loads - broadcasts); }

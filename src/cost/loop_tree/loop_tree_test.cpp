@@ -213,6 +213,38 @@ entry lowered func f(A: f32[100000], B: f32[100000] output):
   EXPECT_EQ(body->work.arithmetic, 2);
 }
 
+TEST(LoopTree, LanesOfTheSameLinesAreHalfOfOthers) {
+  const LoopTree tree = tree_of(R"(
+entry lowered func f(A: f32[100000], B: f32[100000] output):
+  for i in 100:
+    B[ramp(i * 16, 1, 16)] = A[ramp(i * 32, 2, 16)]
+)");
+  const CostNode* body = first_body(tree.root);
+  ASSERT_NE(body, nullptr);
+  EXPECT_EQ(body->work.gathers, 8);
+}
+
+// What rows of a tile read under the same guard is read once, and an element for all lanes is no vector of its own.
+TEST(LoopTree, RowsShareWhatAGuardLetsThrough) {
+  const auto work_of = [](int rows) {
+    std::string text =
+        "\nentry lowered func f(A: f32[100000], W: f32[100000] constant, B: f32[100000] output):\n  for i in 100:\n";
+    for (int row = 0; row < rows; ++row) {
+      const std::string r = std::to_string(row);
+      text += "    B[ramp(i * 64 + " + r +
+              " * 16, 1, 16)] = select(ramp(i, 1, 16) < broadcast(90, 16), A[ramp(i, 1, 16) if "
+              "ramp(i, 1, 16) < broadcast(90, 16)], broadcast(0.0, 16)) * W[broadcast(i + " +
+              r + ", 16)]\n";
+    }
+    const LoopTree tree = tree_of(text);
+    return first_body(tree.root)->work;
+  };
+  const Work one = work_of(1), two = work_of(2);
+  EXPECT_EQ(two.loads, one.loads + 1);
+  EXPECT_EQ(two.broadcasts, one.broadcasts + 1);
+  EXPECT_EQ(two.arithmetic, one.arithmetic + 1) << "a product";
+}
+
 TEST(Traffic, WhatFitsStays) {
   const auto copy = [](int elems) {
     return tree_of("entry lowered func copy(A: f32[" + std::to_string(elems) + "], B: f32[" + std::to_string(elems) +

@@ -118,7 +118,7 @@ TEST(Predict, StepsThatDoNotFitReadForThemselves) {
   CostNode taps, loop, call;
   taps.kind = CostNode::Kind::kBody;
   taps.work.fma = 98;
-  taps.work.accumulators = taps.work.live_registers = 14;
+  taps.work.accumulators = taps.work.live_registers = taps.work.touched_registers = 14;
   taps.work.broadcasts = 29;
   taps.work.loads = 36;
   loop.kind = CostNode::Kind::kLoop;
@@ -251,11 +251,20 @@ TEST(MicroKernelTable, NumbersThatMakeNoSenseAreRefused) {
   EXPECT_FALSE(MicroKernelTable::from_numbers({}).has_value());
 }
 
+// A piece that uses few of the registers around it spills no more than these.
+TEST(MachineCosts, APieceSpillsWhatItTouches) {
+  const MachineCosts costs = describe_costs(plain_target());
+  Work work{.stores = 1, .live_registers = 80, .touched_registers = 1};
+  const double one = work_cycles(work, costs, false);
+  work.touched_registers = 80;
+  EXPECT_LT(10 * one, work_cycles(work, costs, false));
+}
+
 TEST(MachineCosts, RegistersHoldOneStepOfSeveral) {
   // Nine steps of six accumulators, each with three vectors and two broadcasts of its own: 12 registers at a time.
   const MachineCosts costs = describe_costs(plain_target());
   Work step, nine;
-  step.fma = step.accumulators = step.live_registers = 6;
+  step.fma = step.accumulators = step.live_registers = step.touched_registers = 6;
   step.loads = 5;
   step.broadcasts = 2;
   nine = step;
@@ -271,7 +280,7 @@ TEST(MachineCosts, RegistersHoldOneStepOfSeveral) {
 TEST(MicroKernelTable, TheNearestTileServesOthers) {
   const MicroKernelTable table = made_up_table(plain_target());
   Work work;
-  work.fma = work.accumulators = work.live_registers = 24;
+  work.fma = work.accumulators = work.live_registers = work.touched_registers = 24;
   work.broadcasts = 12;
   work.loads = 14;
   EXPECT_EQ(table.nearest(work)->vectors, 2);

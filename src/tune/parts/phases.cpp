@@ -76,9 +76,10 @@ Result<> split_groups(Schedule& s, const Target& target, Decider& decider, Block
   if (!structure || !structure->multiplies_two_loads) return {};
   const int64_t lanes = lanes_of(target, structure->store.buffer->dtype);
   for (size_t i = 0; i < structure->n_iters(); ++i) {
-    if (structure->reduce[i] || structure->store.strides[i] != 1) continue;
+    if (structure->reduce[i]) continue;
+    const bool is_row = structure->store.strides[i] != 1;  // whose group reads vectors of its own, shared in it
     int64_t size = 0;
-    bool fills_vectors = false;  // in place, or packed
+    bool fills_vectors = is_row;  // in place, or packed
     for (const AccessPattern& load : structure->loads) {
       const int64_t group = group_of(load, structure->vars[i]);
       if (group > 0) size = group;
@@ -86,7 +87,8 @@ Result<> split_groups(Schedule& s, const Target& target, Decider& decider, Block
       fills_vectors |= load.strides[i] == 1 || packed;
     }
     if (!fills_vectors || size < kLeastGroup || structure->open[i] || structure->extents[i] % size != 0) continue;
-    FETTLE_TRY(const int64_t groups, decider.pick(s, {"groups", {0, 1}, size % lanes == 0 ? size_t{0} : size_t{1}}));
+    FETTLE_TRY(const int64_t groups,
+               decider.pick(s, {"groups", {0, 1}, size % lanes == 0 && !is_row ? size_t{0} : size_t{1}}));
     if (groups == 0) return {};
     FETTLE_TRY_VOID(split_constants(s, block, *structure, i, size));
     return transform_block_layout(s, {.block = block, .index_map = parts_of(structure->n_iters(), i, size)});

@@ -80,6 +80,7 @@ struct Tiling {
   bool panels_keep_windows() const;
   bool fills_each_panel() const;
   bool waits_for_writes() const;
+  int64_t panels_of_long_runs() const;
   Result<bool> pack();
   Result<> tile_loops(bool padded, BlockRef back);
   bool guards_rows(size_t iter) const;
@@ -232,6 +233,20 @@ bool Tiling::waits_for_writes() const {
          2 * steps * extent(roles.vector) * element <= cache(1);
 }
 
+// The same of a long other factor: as many panels as take half of the second-level cache, so that the runs of all rows
+// are as long. 0 where there is nothing to wait for, or one block has all.
+int64_t Tiling::panels_of_long_runs() const {
+  if (!structure.multiplies_two_loads || !roles.row || roles.vector_loads.size() != 1 || blocked) return 0;
+  if (structure.loads[roles.vector_loads[0]].touches(*roles.row)) return 0;
+  const int64_t element = structure.store.buffer->dtype.element_bytes(), run = choice.tile.vectors * lanes;
+  int64_t steps = 1, written = element;
+  for (size_t i = 0; i < structure.n_iters(); ++i) (structure.reduce[i] ? steps : written) *= extent(i);
+  if (steps > preferences::kFewStepsOfWrites || written <= cache(1) || structure.store.strides[roles.vector] != 1)
+    return 0;
+  const int64_t panels = (extent(roles.vector) + run - 1) / run, fit = cache(1) / (2 * steps * run * element);
+  return fit >= 2 && panels > fit ? fit : 0;
+}
+
 // Each panel just before its tiles, so that it is still near.
 bool Tiling::fills_each_panel() const {
   return roles.panel && roles.panel == roles.packable && !choice.rows_outside && choice.block == 0;
@@ -369,6 +384,11 @@ Result<> Tiling::order_tiles() {
       orders.push_back(kRowsInBlocks);
       if (tiles >= preferences::kManyTiles) preferred = 2;
     }
+  }
+  if (const int64_t fit = panels_of_long_runs(); fit > 0 && choice.block == 0) {
+    choice.block = fit;
+    orders.push_back(kRowsInBlocks);
+    preferred = 2;
   }
   FETTLE_TRY(const int64_t order, pick("rows_outside", orders, preferred));
   choice.rows_outside = order != kPanelsOutside;

@@ -66,6 +66,26 @@ TEST(DefaultSchedule, WeightsOfGroupsArePacked) {
   expect_same(func, *s);
 }
 
+// Channels first, lanes are pixels: all rows of a group share the vectors that they read.
+TEST(DefaultSchedule, RowsOfAGroupShareTheirVectors) {
+  const Func func = testing::conv_workload(
+      {.h = 9, .w = 40, .ic = 60, .oc = 90, .kernel = 1, .padding = 0, .groups = 3, .channels_last = false});
+  EXPECT_EQ(decided(func, 1, "groups"), 1);
+  const auto s = default_schedule(func, avx512(), 1);
+  ASSERT_OK(s);
+  EXPECT_NE(to_text(s->trace()).find("// 30"), std::string::npos) << to_text(s->trace());
+  expect_same(func, *s);
+}
+
+// Long rows of short sums: of what the second-level cache holds of the other factor, all rows are made before the next.
+TEST(DefaultSchedule, WritesLongRunsOfEachRow) {
+  const auto product = [](int64_t columns) {
+    return testing::matmul_workload(256, columns, 64, false, false, false, false);
+  };
+  EXPECT_EQ(decided(product(1024), 1, "rows_outside"), 0) << "the result stays in the second-level cache";
+  EXPECT_EQ(decided(product(20000), 1, "rows_outside"), 2);
+}
+
 // Short sums into a large matrix: the lines that are written come from memory, so rows are written one by one.
 TEST(DefaultSchedule, WritesWholeRowsWhereTilesWouldWaitForTheirLines) {
   const auto product = [](int64_t k) { return testing::matmul_workload(2000, 1000, k, false, false, false, false); };
