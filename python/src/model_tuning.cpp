@@ -18,6 +18,7 @@
 #include "binding.h"
 #include "database/sqlite_database.h"
 #include "driver/load.h"
+#include "driver/open.h"
 #include "driver/tune.h"
 #include "model_options.h"
 #include "model_source.h"
@@ -100,7 +101,8 @@ class ModelTuning {
     }
   }
   Result<TuneModelResult> run() {
-    FETTLE_TRY(const Graph graph, load_model(job_.source, job_.shapes, job_.sizes));
+    FETTLE_TRY(const Graph graph,
+               load_model(job_.source, job_.shapes, job_.sizes, {}, {}, passes_left_out(job_.options.target)));
     FETTLE_TRY(std::unique_ptr<Database> database, open_sqlite_database(job_.database));
     return tune_model(graph, std::move(database), job_.options);
   }

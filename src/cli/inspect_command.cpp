@@ -288,8 +288,11 @@ Result<Report> inspect(const Options& options) {
     return report;
   }
   if (options.graph) {
-    FETTLE_TRY(const Graph graph,
-               load_model(options.model, options.shapes, options.sizes, {}, {}, options.without, options.limits));
+    FETTLE_TRY(
+        const Graph graph,
+        load_model(options.model, options.shapes, options.sizes, {}, {},
+                   passes_left_out({.threads = options.threads, .target = options.target, .without = options.without}),
+                   options.limits));
     report.text = to_text(graph, true);
     report.json = {{"graph", report.text}, {"nodes", graph_json(graph)}};
     return report;

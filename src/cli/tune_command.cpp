@@ -170,7 +170,9 @@ Result<Report> tune(const Options& options) {
     std::error_code ignored;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   }
-  FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes, options.sizes, {}, {}, {}, options.limits));
+  FETTLE_TRY(const Graph graph,
+             load_model(options.model, options.shapes, options.sizes, {}, {},
+                        passes_left_out({.threads = options.threads, .target = options.target}), options.limits));
   InterruptGuard guard;
   tuning.stop = &guard.interrupted();
   std::unique_ptr<RemoteMeasurer> devices;

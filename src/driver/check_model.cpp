@@ -29,8 +29,8 @@ InputNames names_of(const InputShapes& shapes) {
 }
 
 Result<PlannedModel> plan(Graph graph, const OpenOptions& options) {
-  FETTLE_TRY_VOID(
-      prepare_graph(graph, options.shapes, options.sizes, options.states, {}, options.without, options.limits));
+  FETTLE_TRY_VOID(prepare_graph(graph, options.shapes, options.sizes, options.states, {}, passes_left_out(options),
+                                options.limits));
   Plans plans(std::make_shared<const Graph>(std::move(graph)));
   CompileOptions compile;
   compile.target = detect_host(options.threads);

@@ -97,10 +97,16 @@ Result<std::shared_ptr<Database>> open_records(const std::string& path) {
   return std::shared_ptr<Database>(std::move(database));
 }
 
+PassNames passes_left_out(const Target& target) {
+  PassNames without;
+  if (target.has_threads()) without.emplace("pack_weights");
+  if (target.has_threads() || target.threads != 1) without.emplace("join_sums");
+  return without;
+}
+
 PassNames passes_left_out(const OpenOptions& options) {
   PassNames without = options.without;
-  const auto target = target_of(options);
-  if (target && target->has_threads()) without.emplace("pack_weights");
+  if (const auto targets = targets_of(options)) without.merge(passes_left_out(targets->front().target));
   return without;
 }
 
@@ -138,8 +144,8 @@ Result<PlannedModel> plan_graph(Graph graph, std::string name, const OpenOptions
 }
 
 Result<CompiledModel> compile_source(const ModelSource& source, const OpenOptions& options, bool untuned) {
-  FETTLE_TRY(Graph graph,
-             load_model(source, options.shapes, options.sizes, options.states, {}, options.without, options.limits));
+  FETTLE_TRY(Graph graph, load_model(source, options.shapes, options.sizes, options.states, {},
+                                     passes_left_out(options), options.limits));
   FETTLE_TRY(const std::vector<NamedTarget> targets, targets_of(options));
   if (targets.size() > 1 && !options.kernel_sources.empty())
     return fail(ErrorCode::E709, "kernels of others are made for one machine; name one target", options.target);

@@ -50,7 +50,10 @@ struct NamedTarget {
 /// Of those with the same instruction sets the first stays. E709 also: one of several is
 /// no x86-64 processor, or has no name.
 Result<std::vector<NamedTarget>> targets_of(const OpenOptions& options);
-/// Passes that are left out: those that the options name, and those whose results only kernels of CPUs are made for.
+/// Passes that are left out for a target: those whose results only kernels of CPUs are made for, and those that pay on
+/// one thread alone.
+PassNames passes_left_out(const Target& target);
+/// The same, and those that the options name.
 PassNames passes_left_out(const OpenOptions& options);
 
 /// Whether the path names a shared library ("model.so", "model.so.1.2") rather than a model ("model.so.onnx").

@@ -160,8 +160,8 @@ Result<Why> explain_node(const std::string& path, const std::string& name, const
     const std::string what(def == graph_passes().end() ? std::string_view() : def->what);
     why.passes.push_back({std::string(pass), what, std::move(now)});
   };
-  FETTLE_TRY_VOID(
-      prepare_graph(graph, options.shapes, options.sizes, options.states, note, options.without, options.limits));
+  FETTLE_TRY_VOID(prepare_graph(graph, options.shapes, options.sizes, options.states, note, passes_left_out(options),
+                                options.limits));
   FETTLE_TRY(const PlannedModel planned, plan_graph(std::move(graph), model_name(path), options));
   std::vector<FusionCost> costs;
   KnownKernelCosts known(planned.options.target, nullptr, nullptr, planned.options.max_error_bound);

@@ -15,16 +15,6 @@ namespace {
 // Steps whose operands the caches hold: a panel of columns the first level, all rows the second.
 constexpr int64_t kSteps = 128, kStepsAlongMemory = 256;
 
-// Whether the block goes on from what it has written: X[at] = X[at] + …
-bool goes_on(const BlockNode& block) {
-  const auto* store = block.body.as<StoreNode>();
-  return store && contains<LoadNode>(store->value, [&](const LoadNode& read) {
-           return read.buffer == store->buffer &&
-                  std::ranges::equal(read.indices, store->indices,
-                                     [](const Expr& a, const Expr& b) { return structural_equal(a, b); });
-         });
-}
-
 constexpr size_t kMembers = 3;  // rows of the order
 constexpr int kStepsRow = 3;    // of the sum's steps, in RegisterTiles::map
 
@@ -61,6 +51,15 @@ Result<std::vector<LoopRef>> loops_from_steps(Schedule& s, const BlockRef& block
 }
 
 }  // namespace
+
+bool goes_on(const BlockNode& block) {
+  const auto* store = block.body.as<StoreNode>();
+  return store && contains<LoadNode>(store->value, [&](const LoadNode& read) {
+           return read.buffer == store->buffer &&
+                  std::ranges::equal(read.indices, store->indices,
+                                     [](const Expr& a, const Expr& b) { return structural_equal(a, b); });
+         });
+}
 
 std::optional<RegisterTiles> plan_register_tiles(const NestStatement& statement, const IndexMap& map, int64_t lanes,
                                                  int64_t registers) {

@@ -20,6 +20,9 @@ struct RegisterTiles {
   int64_t lanes = 1;  // of the columns; 1: the sum's steps go along memory, and become lanes when code is made
 };
 
+/// Whether the block goes on from what it has written: X[at] = X[at] + …
+bool goes_on(const BlockNode& block);
+
 /// Tiles for an order of three rows, all of which may change places, the one that goes along memory last. `map`: of the
 /// only statement. Nothing where it is no sum along one of the rows alone.
 std::optional<RegisterTiles> plan_register_tiles(const NestStatement& statement, const IndexMap& map, int64_t lanes,

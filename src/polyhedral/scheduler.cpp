@@ -9,7 +9,9 @@
 
 #include "analysis/affine/nest.h"
 #include "ir/annotations.h"
+#include "polyhedral/placement.h"
 #include "polyhedral/register_tiles.h"
+#include "polyhedral/unroll_and_jam.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/steps.h"
 #include "schedule/primitives.h"
@@ -236,7 +238,7 @@ class Writer {
   Writer(Schedule& s, const PolyhedralOptions& options) : s_(s), options_(options) {}
 
   Result<> group(const std::vector<std::string>& names) {
-    FETTLE_TRY(const auto placed, place_of(names));
+    FETTLE_TRY(const auto placed, place_of(s_.func(), names));
     FETTLE_TRY(const AffineNest nest, AffineNest::of(s_.func(), placed.first, placed.second));
     if (std::ranges::all_of(nest.statements(), [](const NestStatement& x) { return x.loops.empty(); })) return {};
     FETTLE_TRY(Found found, order_of(nest, names));
@@ -259,28 +261,6 @@ class Writer {
     return at->second;
   }
 
-  // The statements that hold these blocks and no others, as a statement of its own, and where it stands: in the body,
-  // or in loops around other blocks, too.
-  Result<std::pair<Stmt, const StmtNode*>> place_of(const std::vector<std::string>& names) const {
-    const auto is_one = [&](const BlockNode* block) { return std::ranges::find(names, block->name) != names.end(); };
-    Stmt at = s_.func().root().body;
-    for (;;) {
-      const bool has_others = !std::ranges::all_of(blocks_under(at), is_one);
-      if (const auto* loop = at.as<ForNode>(); loop && has_others) {
-        at = loop->body;
-        continue;
-      }
-      const auto* sequence = at.as<SeqNode>();
-      if (!sequence) return std::pair(at, at.get());
-      std::vector<Stmt> stmts;
-      for (const Stmt& child : sequence->stmts)
-        if (std::ranges::any_of(blocks_under(child), is_one)) stmts.push_back(child);
-      if (stmts.size() != 1 || std::ranges::all_of(blocks_under(stmts.front()), is_one))
-        return std::pair(seq(std::move(stmts)), static_cast<const StmtNode*>(sequence));
-      at = stmts.front();
-    }
-  }
-
   Result<std::vector<BlockRef>> blocks(const AffineNest& nest) {
     std::vector<BlockRef> refs;
     for (const NestStatement& statement : nest.statements()) {
@@ -299,12 +279,7 @@ class Writer {
       const auto mine = std::ranges::find_if(
           groups, [&](const auto& names) { return std::ranges::find(names, statement.block->name) != names.end(); });
       map.outputs.push_back(Expr(static_cast<int64_t>(mine - groups.begin())));
-      for (const std::string& at : statement.when) {
-        if (at[0] == 'l')
-          map.outputs.push_back(Expr(map.inputs[static_cast<size_t>(std::stoi(at.substr(1)))]));
-        else
-          map.outputs.push_back(Expr(static_cast<int64_t>(std::stoll(at))));
-      }
+      for (const std::string& at : statement.when) map.outputs.push_back(value_at(at, map.inputs));
     }
     FETTLE_TRY(const auto refs, blocks(nest));
     FETTLE_TRY_VOID(reschedule(s_, {refs, maps, {}, false}));
@@ -324,6 +299,7 @@ class Writer {
       if (best < band.members)
         for (size_t d = best; d + 1 < band.members; ++d) swap_rows(band, d, d + 1);
     }
+    if (options_.jammed_rows > 1) return write_jammed(nest, band);
     // isl takes seconds to scan the tiles of several statements.
     if (options_.register_tiles && band.permutable && band.members == 3 && band.maps.size() == 1)
       if (const auto tiles =
@@ -377,6 +353,23 @@ class Writer {
       FETTLE_TRY(const bool is_written, write_tile_out(s_, block, tiles));
       if (!is_written && tiles.lanes > 1) FETTLE_TRY_VOID(make_lanes(block));
     }
+    return {};
+  }
+
+  Result<> write_jammed(const AffineNest& nest, const Band& band) {
+    std::optional<JammedRows> jammed;
+    const size_t n = band.members;
+    if (band.permutable && n > 1 && !band.coincident[n - 1] && band.maps.size() == 1)
+      jammed = jam_rows(band.maps.front(), n, !band.coincident[n - 2], options_.jammed_rows);
+    if (!jammed) return fail(ErrorCode::E211, "no innermost row of one block carries dependences");
+    RescheduleArgs args;
+    FETTLE_TRY(args.blocks, blocks(nest));
+    args.maps = {jammed->map};
+    args.factors.assign(jammed->factors.begin(), jammed->factors.end());
+    args.full_tiles = true;
+    std::vector<std::string> made;
+    FETTLE_TRY_VOID(apply(nest, args, made));
+    for (const std::string& block : made) FETTLE_TRY_VOID(write_rows_out(s_, block, *jammed));
     return {};
   }
 

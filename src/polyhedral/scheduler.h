@@ -36,6 +36,9 @@ struct PolyhedralOptions {
   bool straight_rows = false;
   /// Tiles are those of a sum in registers (register_tiles.h), in place of `tiles`, where a group is one such sum.
   bool register_tiles = false;
+  /// So many rows of a recurrence run at once (unroll_and_jam.h), in place of `tiles`: of a nest of one block whose
+  /// innermost row carries dependences. Others are refused. 1: none.
+  int64_t jammed_rows = 1;
   /// Vector registers of the target.
   int64_t registers = 16;
   /// Elements of a vector: innermost loops become lanes where they may. 1: they stay.
@@ -54,7 +57,7 @@ struct PolyhedralOptions {
 /// Adds the steps that give the blocks of the program's body an order with dependences kept, short reuse distances and,
 /// outermost, loops of independent iterations. What is not affine is named, and the schedule stays as it is.
 /// After Verdoolaege and Janssens, "Scheduling for PPCG" (2017), and Bondhugula et al., PLDI 2008.
-/// Errors: E209 a block is not affine, or isl gave up · E211 there is nothing to schedule
+/// Errors: E209 a block is not affine, or isl gave up · E211 there is nothing to schedule, or no recurrence
 Result<> reschedule_program(Schedule& s, const PolyhedralOptions& options);
 
 }  // namespace fettle

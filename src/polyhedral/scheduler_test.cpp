@@ -163,6 +163,72 @@ TEST(PolyhedralScheduler, WritesTilesOfSumsOut) {
   }
 }
 
+// Gauss and Seidel's sweeps, in which each element waits for the one before. Four does not divide the rows.
+std::string sweeps(int rows, int columns) {
+  return fmt::format(R"(func sweeps(X: f32[{0}, {1}], A: f32[{0}, {1}] output):
+  for a in {0}:
+    for b in {1}:
+      block copy(va: spatial[{0}] = a, vb: spatial[{1}] = b):
+        reads X[va, vb]
+        writes A[va, vb]
+        A[va, vb] = X[va, vb]
+  for t in 3:
+    for i in {2}:
+      for j in {3}:
+        block S(vt: scan[3] = t, vi: scan[{2}] = i, vj: scan[{3}] = j):
+          reads A[vi +: 3, vj +: 3]
+          writes A[vi + 1, vj + 1]
+          A[vi + 1, vj + 1] = max(A[vi, vj + 2], A[vi + 1, vj]) - A[vi + 2, vj + 1] + A[vi + 1, vj + 2]
+)",
+                     rows, columns, rows - 2, columns - 2);
+}
+
+TEST(PolyhedralScheduler, JamsRowsOfARecurrence) {
+  for (const int rows : {16, 17}) {
+    auto s = schedule_from(sweeps(rows, 30));
+    ASSERT_OK(reschedule_program(s, {.fusion = FusionStrategy::kMin, .jammed_rows = 4, .blocks = {"S"}}));
+    EXPECT_REPLAYS(s);
+    EXPECT_SAME_RESULT(s);
+    EXPECT_OK(verify(s.func(), *parse_target("host")));
+    const auto loops = get_loops(s, {*get_block(s, {"S"})});
+    ASSERT_OK(loops);
+    const auto rows_of_tile = *s.loop(loops->back());
+    EXPECT_EQ(rows_of_tile.as<ForNode>()->loop_kind, ForKind::kUnrolled) << to_text(s.func());
+    EXPECT_EQ(*as_int(rows_of_tile.as<ForNode>()->extent), 4);
+  }
+}
+
+// Rows that do not wait for each other are not skewed. The sums along each go along memory.
+TEST(PolyhedralScheduler, JamsRowsOfTheirOwn) {
+  auto s = schedule_from(R"(func filter(X: f32[10, 12], P: f32[10, 12] output):
+  for a in 10:
+    for b in 12:
+      block copy(va: spatial[10] = a, vb: spatial[12] = b):
+        reads X[va, vb]
+        writes P[va, vb]
+        P[va, vb] = X[va, vb]
+  for j in 11:
+    for i in 10:
+      block S(vj: scan[11] = j, vi: scan[10] = i):
+        reads P[vi, vj +: 2]
+        writes P[vi, vj + 1]
+        P[vi, vj + 1] = P[vi, vj + 1] - P[vi, vj]
+)");
+  ASSERT_OK(reschedule_program(s, {.fusion = FusionStrategy::kMin, .jammed_rows = 4, .blocks = {"S"}}));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+  const std::string trace = to_text(s.trace());
+  EXPECT_NE(trace.find("(j, i) -> (i // 4, j, i)"), std::string::npos) << trace;
+}
+
+TEST(PolyhedralScheduler, JamsNothingElse) {
+  for (const std::string& text : {jacobi(6, 20), triangle_of_products("A[vj, vk]")}) {
+    auto s = schedule_from(text);
+    EXPECT_ERROR(reschedule_program(s, {.jammed_rows = 4}), E211);
+    EXPECT_EQ(s.trace().size(), 0u);
+  }
+}
+
 TEST(PolyhedralScheduler, OrdersWithoutSumsAreAsWithoutTiles) {
   auto tiled = schedule_from(jacobi(6, 20)), plain = tiled;
   ASSERT_OK(reschedule_program(tiled, {.register_tiles = true}));

@@ -48,6 +48,53 @@ TEST(Comprehension, ProductsAreContractions) {
   EXPECT_EQ(ops, "fettle.Contraction Transpose fettle.ProductProgram ");
 }
 
+// What scales a product of two tensors, or is added to it, is no part of the sum.
+TEST(Comprehension, FactorsLeaveSums) {
+  const std::string text = R"(
+    def f(float alpha, float(M,K) A, float(K,N) B, float(M,N) C, float(M) x, float(K) v) -> (C, D, x) {
+      C(m, n) += alpha * A(m, k) * B(k, n) * 2
+      D(n, m) +=! A(m, k) * (alpha * B(k, n))
+      x(m) += A(m, k) * v(k)
+    })";
+  Table alpha({}), a = some({4, 6}), b = some({6, 3}), c = some({4, 3}), x = some({4}), v = some({6});
+  alpha.data = {3};
+  Table d({3, 4}), made = c, y = x;
+  for (int m = 0; m < 4; ++m)
+    for (int k = 0; k < 6; ++k) {
+      y(m) += a(m, k) * v(k);
+      for (int n = 0; n < 3; ++n) {
+        made(m, n) += 6 * a(m, k) * b(k, n);
+        d(n, m) += 3 * a(m, k) * b(k, n);
+      }
+    }
+  expect_makes(text, {{"alpha", alpha}, {"A", a}, {"B", b}, {"C", c}, {"x", x}, {"v", v}},
+               {{"C", made}, {"D", d}, {"x", y}});
+  std::string ops;
+  const auto graph = import_comprehension(text);
+  ASSERT_TRUE(graph) << graph.error().to_string();
+  for (const Node* node : graph->nodes()) ops += fmt::format("{} ", node->op->name);
+  EXPECT_EQ(ops,
+            "fettle.Contraction fettle.MapProgram fettle.Contraction Transpose fettle.MapProgram fettle.Contraction "
+            "fettle.MapProgram ");
+}
+
+// Ranges that what is added to narrows, and factors that an index moves, stay in the sum.
+TEST(Comprehension, OtherFactorsStayInSums) {
+  const std::string text = R"(
+    def f(float(M,K) A, float(K,N) B, float(K) s, float(2,N) C) -> (C, D) {
+      C(m, n) += A(m, k) * B(k, n)
+      D(m, n) +=! s(k) * A(m, k) * B(k, n)
+    })";
+  Table a = some({4, 6}), b = some({6, 3}), s = some({6}), c = some({2, 3}), d({4, 3}), made = c;
+  for (int m = 0; m < 4; ++m)
+    for (int k = 0; k < 6; ++k)
+      for (int n = 0; n < 3; ++n) {
+        if (m < 2) made(m, n) += a(m, k) * b(k, n);
+        d(m, n) += s(k) * a(m, k) * b(k, n);
+      }
+  expect_makes(text, {{"A", a}, {"B", b}, {"s", s}, {"C", c}}, {{"C", made}, {"D", d}});
+}
+
 TEST(Comprehension, ConvolutionsAndWhatFollows) {
   const std::string text = R"(
     def conv(float(N,C,H,W) I, float(M,C,KH,KW) W1, float(M) B) -> (tmp, O) {

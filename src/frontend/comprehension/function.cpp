@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "frontend/comprehension/factored_sum.h"
 #include "frontend/comprehension/lexer.h"
 #include "frontend/comprehension/parser.h"
 #include "graph/op_util.h"
@@ -235,9 +236,37 @@ class FunctionBuilder {
       add(*contraction, tree.name);
       return {};
     }
+    FETTLE_TRY(const bool is_factored, factor(tree, statement));
+    if (is_factored) return {};
     FETTLE_TRY(const Compiled compiled, compile_statement(statement, scope_));
     add(compiled, tree.name);
     return {};
+  }
+
+  // A statement whose sum of products is one of the general operator's, and what is done with it. False: it has none.
+  Result<bool> factor(const StatementTree& tree, const Statement& whole) {
+    std::string name = tree.name + "_sum";
+    const auto is_taken = [&](const std::string& some) {
+      return scope_.tensors.contains(some) || scope_.sizes.contains(some) || whole.ranges.find(some) ||
+             params_.contains(some) || returned_.contains(some) || functions_.contains(some);
+    };
+    while (is_taken(name)) name += "_";
+    const std::optional<FactoredSum> made = factored(tree, scope_, name);
+    if (!made) return false;
+    FETTLE_TRY(const Statement sum, analyse(scope_, {}, made->sum, LeftSide::kIndices));
+    const auto same = [&](const std::string& index) {
+      const IndexRange *a = sum.ranges.find(index), *b = whole.ranges.find(index);
+      return a && b && a->begin.constant == b->begin.constant && a->end.constant == b->end.constant;
+    };
+    // What the sum is added to may have narrowed its ranges.
+    if (!std::ranges::all_of(whole.left, same) || !std::ranges::all_of(whole.reduced, same)) return false;
+    const auto contraction = as_contraction(sum, scope_);
+    if (!contraction) return false;
+    add(*contraction, name);
+    FETTLE_TRY_VOID(comprehension(made->rest));
+    scope_.tensors.erase(name);
+    values_.erase(name);
+    return true;
   }
 
   void add(const Contraction& made, const std::string& name) {

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "frontend/comprehension/forward_sums.h"
 #include "frontend/comprehension/function.h"
+#include "frontend/comprehension/initial_values.h"
 #include "frontend/comprehension/lexer.h"
 #include "frontend/comprehension/reads.h"
 #include "graph/op_util.h"
@@ -62,10 +63,18 @@ class LoopCompiler {
     }
     // First with buffers that stand for the results, whose number is not known before: locals come behind.
     for (const std::string& name : outputs_) declare(name, scope_.tensors.at(name));
-    std::vector<Stmt> copies;
-    for (const std::string& name : outputs_) copies.push_back(copy(name));
+    for (const std::string& name : outputs_) reads_.tensor(name);
     Result<Stmt> body = statement(tree);
     if (!body) return tl::unexpected<Diagnostic>(body.error());
+    std::vector<Stmt> copies;
+    for (const std::string& name : outputs_) {
+      if (!edges_) {
+        copies.push_back(copy(name, name + "_before"));
+        continue;
+      }
+      for (const Edge& edge : *edges_)
+        copies.push_back(copy(name, fmt::format("{}_before_{}", name, copies.size()), edge));
+    }
     for (const std::string& name : locals_) {
       const TensorInfo& info = scope_.tensors.at(name);
       specs.emplace_back(extents(info.extents), info.dtype);
@@ -116,18 +125,20 @@ class LoopCompiler {
     return store(buffer, std::move(indices), value.dtype() == buffer->dtype ? value : cast(buffer->dtype, value));
   }
 
-  // What was there before the loops.
-  Stmt copy(const std::string& name) {
+  // What was there before the loops: all of it, or an edge.
+  Stmt copy(const std::string& name, std::string block_name, const std::optional<Edge>& edge = std::nullopt) {
     const TensorInfo& info = scope_.tensors.at(name);
     auto block = make_ref<BlockNode>();
-    block->name = name + "_before";
+    block->name = std::move(block_name);
     std::vector<Expr> at;
     std::vector<Var> loops;
     for (size_t d = 0; d < info.extents.size(); ++d) {
+      const bool is_edge = edge && edge->dim == d;
+      const Dim extent = is_edge ? min(info.extents[d], 1) : info.extents[d];
       loops.push_back(make_var(fmt::format("i{}", d)));
-      block->iters.push_back(
-          {make_var(fmt::format("vi{}", d)), size_expr(info.extents[d]), IterKind::kSpatial, loops.back()});
+      block->iters.push_back({make_var(fmt::format("vi{}", d)), size_expr(extent), IterKind::kSpatial, loops.back()});
       at.push_back(block->iters.back().var);
+      if (is_edge && edge->is_upper) at.back() = at.back() + size_expr(info.extents[d] - 1);
     }
     block->body = set(name, at, reads_.tensor(name).at(at));
     Stmt made(block);
@@ -285,6 +296,11 @@ class LoopCompiler {
                          fmt::format("the range of {} depends on {}, which runs inside of it", name, other));
       FETTLE_TRY_VOID(open(ranges, name, *made.ranges.find(name), tree.place));
     }
+    if (is_alone(tree)) {
+      std::vector<std::string> loops;
+      for (const Loop& loop : loops_) loops.push_back(loop.name);
+      edges_ = edges_read_before_set(made, loops, scope_.tensors.at(tree.name));
+    }
     Stmt result = block(tree, made, /*begins=*/false, n_outer, loops_.size());
     size_t at = inner.size();
     const auto is_reduced = [&](const std::string& name) {
@@ -298,6 +314,13 @@ class LoopCompiler {
     }
     while (at > 0) result = close(*made.ranges.find(inner[--at]), std::move(result));
     return result;
+  }
+
+  // Whether there is no other statement in the loops.
+  bool is_alone(const StatementTree& tree) const {
+    const StatementTree* at = root_;
+    while (at->kind == StatementTree::Kind::kFor && at->body.size() == 1) at = &at->body.front();
+    return at == &tree;
   }
 
   // One store, of the loops open up to `n_loops`; begins: of the reduction's identity.
@@ -392,6 +415,7 @@ class LoopCompiler {
   std::vector<SizeCheck>& checks_;
   std::vector<std::string> written_, outputs_, locals_;
   std::map<std::string, Buffer> buffers_;
+  std::optional<std::vector<Edge>> edges_;  // that are read before they are set; else all of each tensor may be
   Ranges ranges_;
   std::vector<Loop> loops_;
 };

@@ -95,6 +95,12 @@ Result<> sink_scales(Graph& graph, const PassContext& context);
 /// where nothing follows that a kernel of its own would have taken along.
 Result<> combine_siblings(Graph& graph, const PassContext& context);
 
+/// Two sums over one large matrix, of its rows or columns, become one program that goes through it once:
+///   q = A p, s = Aᵀ r   →   q, s = program {for i: {for j: q[i] += A[i, j] p[j]; for j: s[j] += A[i, j] r[i]}}
+///   t = A x, y = Aᵀ t   →   the same, for a row of the second needs one element of the first
+/// Singles and doubles only, of known sizes. One thread runs such a program faster than two products, several do not.
+Result<> join_sums(Graph& graph, const PassContext& context);
+
 /// Loops of small elementwise work whose iterations are counted become one kernel (graph/loop_kernel.h). They are
 /// marked so, and are given their bodies' constants.
 ///   Loop(n, s, x) {i, s, x → s * 0.9 + x[i]}   →   Loop(n, s, x, 0.9) {steps n; i, s, x, f → s * f + x[i]}

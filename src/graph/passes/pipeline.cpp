@@ -38,6 +38,7 @@ std::span<const GraphPass> graph_passes() {
       {"simplify", "what does nothing goes, and identities are applied", simplify},
       {"merge_common", "equal nodes become one", merge_common},
       {"combine_siblings", "products of one input become one", combine_siblings},
+      {"join_sums", "sums over one matrix go through it once", join_sums},
       {"distribute_loops", "rows that no iteration reads are computed for all at once", distribute_loops,
        /*runs_on_bodies=*/true},
       {"settle_bodies", "what does not depend on iterations leaves its loop", settle_bodies, /*runs_on_bodies=*/true,

@@ -178,7 +178,7 @@ isl::set whole_tiles(const AffineNest& nest, const ScanOrder& order) {
     const isl::map all = points.intersect_domain(touched);
     whole = whole.intersect(touched.subtract(all.subtract(all.intersect_range(some)).domain()));
   });
-  return whole;
+  return whole.coalesce();
 }
 
 isl::ast_node ast_of(const AffineNest& nest, const ScanOrder& order) {

@@ -5,8 +5,11 @@
 
 #include "ir/query.h"
 #include "ir/text.h"
+#include "polyhedral/register_tiles.h"
 #include "polyhedral/scheduler.h"
+#include "polyhedral/strips.h"
 #include "schedule/dataflow/dataflow.h"
+#include "tune/parts/preferences.h"
 
 namespace fettle {
 namespace {
@@ -14,6 +17,8 @@ namespace {
 // So that a default takes a second or two at most.
 constexpr int64_t kIslDefaultOperations = 1'000'000;
 constexpr size_t kMostReordered = 4;
+// Rows of a recurrence that run at once: what waits for each other is about as long as an iteration's work.
+constexpr int64_t kJammedRows = 4;
 
 bool has_triangles(const Stmt& top) {
   bool found = false;
@@ -21,22 +26,33 @@ bool has_triangles(const Stmt& top) {
   return found;
 }
 
+bool has_init(const BlockNode* block) { return block->init != nullptr; }
+
+bool runs_in_order(const BlockNode* block) {
+  return std::ranges::any_of(block->iters, [](const IterVar& iter) { return iter.kind == IterKind::kScan; });
+}
+
 // Whether blocks below share loops, or run in order over no rectangle. What runs in order alone, over a rectangle, has
 // rules of its own, and so have reductions with an init.
 bool is_ordered_nest(const Stmt& top) {
   const auto blocks = blocks_under(top);
-  if (std::ranges::any_of(blocks, [](const BlockNode* block) { return block->init != nullptr; })) return false;
-  const bool is_ordered = std::ranges::any_of(blocks, [](const BlockNode* block) {
-    return std::ranges::any_of(block->iters, [](const IterVar& iter) { return iter.kind == IterKind::kScan; });
-  });
+  if (std::ranges::any_of(blocks, has_init)) return false;
   const bool share_loops = blocks.size() > 1 && top.kind() == StmtKind::kFor;
-  return share_loops || (is_ordered && has_triangles(top));
+  return share_loops || (std::ranges::any_of(blocks, runs_in_order) && has_triangles(top));
+}
+
+// Whether one block runs in order below, along all of its loops: rows of it may be a recurrence.
+bool may_be_recurrence(const Stmt& top) {
+  const auto blocks = blocks_under(top);
+  return blocks.size() == 1 && !has_init(blocks.front()) && blocks.front()->iters.size() > 1 &&
+         std::ranges::all_of(blocks.front()->iters, [](const IterVar& iter) { return iter.kind == IterKind::kScan; });
 }
 
 // Blocks that are ordered at once.
 struct OrderedNest {
   std::vector<std::string> blocks;
-  bool is_inner = false;  // in loops around other blocks
+  bool is_inner = false;       // in loops around other blocks
+  bool is_recurrence = false;  // of one block
 };
 
 // Nests of too many blocks stay as they are, around others in them.
@@ -57,15 +73,16 @@ void add_inner_nests(const ForNode& loop, std::vector<OrderedNest>& nests) {
 }
 
 // Names of blocks that are to be ordered: those in statements of the body, at once, and those of nests in such
-// statements as have too many.
+// statements as have too many. What may be a recurrence stands alone, too.
 std::vector<OrderedNest> ordered_blocks(const Func& func) {
   const Stmt& body = func.root().body;
   const auto* sequence = body.as<SeqNode>();
   const std::vector<Stmt> single = {body};
   std::vector<OrderedNest> nests(1);
   for (const Stmt& top : sequence ? sequence->stmts : single) {
-    if (!is_ordered_nest(top)) continue;
     const auto blocks = blocks_under(top);
+    if (may_be_recurrence(top)) nests.push_back({.blocks = {blocks.front()->name}, .is_recurrence = true});
+    if (!is_ordered_nest(top)) continue;
     const auto* loop = top.as<ForNode>();
     if (loop && blocks.size() > kMostReordered) {
       add_inner_nests(*loop, nests);
@@ -77,13 +94,20 @@ std::vector<OrderedNest> ordered_blocks(const Func& func) {
   return nests;
 }
 
+// Whether tiles of registers may be what makes an order of the blocks another one.
+bool may_have_register_tiles(const Func& func, const OrderedNest& nest) {
+  return std::ranges::any_of(blocks_of(func.root()), [&](const BlockNode* block) {
+    return std::ranges::find(nest.blocks, block->name) != nest.blocks.end() && goes_on(*block);
+  });
+}
+
 bool is_deep(const Func& func) {
   return std::ranges::any_of(blocks_of(func.root()), [](const BlockNode* block) { return block->iters.size() > 3; });
 }
 
 }  // namespace
 
-void for_each_affine_order(const RuleContext& ctx, const std::function<void(RuleContext, bool)>& consider) {
+void for_each_affine_order(const RuleContext& ctx, const std::function<void(RuleContext, double)>& consider) {
   const std::vector<OrderedNest> nests = ordered_blocks(ctx.schedule.func());
   // With open sizes isl takes long for what has parameters in it.
   if (nests.empty() || !ctx.schedule.func()->int_params.empty()) return;
@@ -104,6 +128,8 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
     std::vector<IntRef> tiles;
     bool straight_rows = false;
     bool register_tiles = false;
+    bool jams_rows = false;
+    bool is_strips = false;  // of a loop that blocks share
   };
   static const std::vector<Kind> kKinds = {
       {FusionStrategy::kMin, {}},
@@ -111,6 +137,8 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
       {FusionStrategy::kMax, {32, 32, 256}},
       {FusionStrategy::kMax, {16, 16}, true},
       {FusionStrategy::kMin, {}, false, true},
+      {.fusion = FusionStrategy::kMin, .jams_rows = true},
+      {.fusion = FusionStrategy::kMin, .is_strips = true},
   };
   std::set<std::string> seen;
   for (const Kind& kind : kKinds) {
@@ -120,13 +148,17 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
     options.tiles = kind.tiles;
     options.straight_rows = kind.straight_rows;
     options.register_tiles = kind.register_tiles;
+    options.jammed_rows = kind.jams_rows ? kJammedRows : 1;
     RuleContext trial = ctx;
     std::vector<std::string> names;
     for (const OrderedNest& nest : nests) {
       // Scanning tiles takes isl long where what is around them is not known.
       if (nest.is_inner && !kind.tiles.empty()) continue;
+      if (nest.is_recurrence != kind.jams_rows) continue;
+      if (kind.register_tiles && !may_have_register_tiles(ctx.schedule.func(), nest)) continue;
       options.blocks = nest.blocks;
-      if (reschedule_program(trial.schedule, options))
+      if (kind.is_strips ? strip_shared_loop(trial.schedule, nest.blocks, options.lanes)
+                         : reschedule_program(trial.schedule, options))
         names.insert(names.end(), nest.blocks.begin(), nest.blocks.end());
     }
     if (names.empty()) continue;
@@ -136,7 +168,9 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
       if (std::ranges::find(names, block->name) != names.end() ||
           std::ranges::none_of(before, [&](const BlockNode* b) { return b->name == block->name; }))
         trial.done.insert(block->name);
-    consider(std::move(trial), kind.straight_rows);
+    consider(std::move(trial), kind.straight_rows ? preferences::kReusedRows
+                               : kind.jams_rows   ? preferences::kOverlappedRows
+                                                  : 1);
   }
 }
 

@@ -281,10 +281,10 @@ std::optional<Schedule> best_affine_order(const Schedule& constructed, const Fun
   };
   std::optional<Schedule> best;
   std::optional<double> best_s;
-  for_each_affine_order(start, [&](RuleContext made, bool reuses_rows) {
+  for_each_affine_order(start, [&](RuleContext made, double overrated) {
     if (!run_rules(made, makers_for(*target)) || !verify(made.schedule.func(), *target, {.races = false})) return;
     if (!best_s) best_s = preferences::kPaysToReorder * predict(constructed);
-    const double seconds = predict(made.schedule) / (reuses_rows ? preferences::kReusedRows : 1);
+    const double seconds = predict(made.schedule) / overrated;
     if (seconds >= *best_s) return;
     best_s = seconds;
     best = std::move(made.schedule);
