@@ -36,6 +36,19 @@ class Metadata(unittest.TestCase):
             self.assertTrue((ROOT / folder / "__init__.py").exists(), folder)
 
 
+    def test_a_source_distribution_has_what_its_build_reads(self):
+        """Of the folders that are left out of it."""
+        rules = PROJECT["tool"]["scikit-build"]["sdist"]
+        left_out = "|".join(folder.strip("/") for folder in rules["exclude"])
+        lists = [*ROOT.glob("cmake/*.cmake"), *ROOT.glob("src/*/CMakeLists.txt"), ROOT / "python/CMakeLists.txt"]
+        read = set()
+        for file in lists:
+            text = file.read_text().split("if(NOT FETTLE_TESTS)\n  return()")[0]
+            read.update(re.findall(rf"\$\{{CMAKE_SOURCE_DIR\}}(/(?:{left_out})/[^\s)]+)", text))
+        self.assertIn("/docs/puzzles/[0-9]*.md", read)
+        self.assertEqual(read - set(rules["include"]), set())
+
+
 class Wheel(unittest.TestCase):
     def setUp(self):
         wheels = sorted(ROOT.glob(f"dist/fettle-{VERSION}-*.whl"))
