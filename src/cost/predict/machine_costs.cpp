@@ -36,7 +36,9 @@ double work_cycles(const Work& work, const MachineCosts& costs, bool in_loop, do
   const double updates = work.fma > 0 ? work.fma : work.arithmetic;  // of accumulators
   const double steps = work.accumulators > 0 ? std::max(1.0, std::floor(updates / work.accumulators)) : 1;
   const double needed = work.live_registers > 0 ? work.live_registers + work.vector_loads() / steps + 1 : 0;
-  const double spilled = std::clamp(needed - costs.registers, 0.0, work.touched_registers);
+  // A piece that only brings out what others have made spills no more than it touches.
+  const double beyond = std::max(0.0, needed - costs.registers);
+  const double spilled = work.accumulators > 0 ? beyond : std::min(beyond, work.touched_registers);
   loads += spilled;
   stores += spilled;
   const double arithmetic = work.arithmetic + work.fma;

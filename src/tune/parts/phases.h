@@ -17,6 +17,7 @@ Result<> split_phases(Schedule& s, BlockRef block);
 ///   O[h, w, o] += I[h + r, w + q, o // 12 * 12 + i] * W[r, q, i, o]
 ///   →  O[h, w, g*12 + o] += I[h + r, w + q, g*12 + i] * W[r, q, i, g*12 + o]
 /// The constructed default leaves groups that are whole vectors as they are, and no others, whose lanes would gather.
+/// Where channels are rows (channels first), it always splits: the rows of a group then share vectors of pixels.
 Result<> split_groups(Schedule& s, const Target& target, Decider& decider, BlockRef block);
 
 }  // namespace fettle
