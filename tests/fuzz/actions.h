@@ -152,8 +152,6 @@ bool tile(Attempt& a);
 bool fuse(Attempt& a);
 bool merge(Attempt& a);
 bool reschedule(Attempt& a);
-/// The order that isl finds for the whole program, under random options, or strips of a loop that blocks share.
-bool found_order(Attempt& a);
 bool reorder(Attempt& a);
 bool loop_partition(Attempt& a);
 bool add_unit_loop(Attempt& a);

@@ -201,12 +201,7 @@ Made random_affine_schedule(const Func& func, const std::shared_ptr<const Target
   for (int i = 0; i < actions; ++i) {
     Attempt attempt(current, r, tried);
     const bool first = i < 4;
-    // Every other program begins with an order that isl's scheduler finds.
-    if (i == 0 && seed % 2 == 0) {
-      if (!actions::found_order(attempt)) continue;
-    } else if (!(first ? actions::reschedule : attempt.one_of(attempt.chance(50) ? shapes : kinds))(attempt)) {
-      continue;
-    }
+    if (!(first ? actions::reschedule : attempt.one_of(attempt.chance(50) ? shapes : kinds))(attempt)) continue;
     current = std::move(attempt.s);
     if (verify(current.func(), *target)) made.schedule = current;
   }

@@ -2,8 +2,6 @@
 #include <array>
 
 #include "ir/path.h"
-#include "polyhedral/scheduler.h"
-#include "polyhedral/strips.h"
 #include "schedule/dataflow/dataflow.h"
 #include "tests/fuzz/actions.h"
 
@@ -111,36 +109,6 @@ bool reschedule(Attempt& a) {
                            {"factors", factor_list(factors)},
                            {"full_tiles", a.chance(50)}})
       .has_value();
-}
-
-bool found_order(Attempt& a) {
-  std::vector<std::string> names;
-  for (const BlockNode* block : a.blocks()) names.push_back(block->name);
-  const int64_t lanes = a.one_of(std::vector<int64_t>{1, 4, 8});
-  if (a.chance(20)) {
-    // What stands in one statement of the body.
-    const Stmt& body = a.s.func().root().body;
-    const auto* sequence = body.as<SeqNode>();
-    names.clear();
-    for (const BlockNode* block : blocks_under(sequence ? a.one_of(sequence->stmts) : body))
-      names.push_back(block->name);
-    return strip_shared_loop(a.s, names, lanes).has_value();
-  }
-  PolyhedralOptions options;
-  options.fusion = static_cast<FusionStrategy>(a.between(0, 2));
-  options.allow_skewing = a.chance(80);
-  options.straight_rows = a.chance(20);
-  options.register_tiles = a.chance(20);
-  options.jammed_rows = a.chance(20) ? a.between(2, 5) : 1;
-  options.full_tiles = a.chance(50);
-  options.registers = a.chance(50) ? 16 : 32;
-  options.lanes = lanes;
-  options.parallel = a.chance(30);
-  options.operations = 200'000;
-  options.most_blocks = 3;
-  if (a.chance(60))
-    for (int d = a.between(1, 3); d-- > 0;) options.tiles.emplace_back(a.between(2, 9));
-  return reschedule_program(a.s, options).has_value();
 }
 
 }  // namespace fettle::fuzz::actions

@@ -56,7 +56,7 @@ TEST(Comprehension, FactorsLeaveSums) {
       D(n, m) +=! A(m, k) * (alpha * B(k, n))
       x(m) += A(m, k) * v(k)
     })";
-  Table alpha({}), a = some({4, 6}), b = some({6, 3}), c = some({4, 3}), x = some({4}), v = some({6});
+  Table alpha, a = some({4, 6}), b = some({6, 3}), c = some({4, 3}), x = some({4}), v = some({6});
   alpha.data = {3};
   Table d({3, 4}), made = c, y = x;
   for (int m = 0; m < 4; ++m)

@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <ranges>
+#include <vector>
 
+#include "arith/linear.h"
 #include "base/small_vector.h"
 #include "ir/annotations.h"
 #include "ir/compare.h"
@@ -36,6 +39,40 @@ std::optional<Tile> tile_of(const Stmt& body) {
   }
   tile.store = at.as<StoreNode>();
   return tile.store ? std::optional(tile) : std::nullopt;
+}
+
+// Whether each step of the tile goes on from an element of its own: every loop moves the place, in some dimension by
+// more than what shorter steps there reach.
+bool has_own_elements(const Tile& tile) {
+  struct Step {
+    int64_t length, extent;
+  };
+  std::vector<bool> is_told(tile.loops.size());
+  for (const Expr& index : tile.store->indices) {
+    const LinearForm form = linear_form(index);
+    const auto hides_loop = [&](const LinearTerm& term) {
+      return term.expr.kind() != ExprKind::kVar &&
+             std::ranges::any_of(tile.loops, [&](const ForNode* loop) { return uses_var(term.expr, loop->var.get()); });
+    };
+    if (std::ranges::any_of(form.terms, hides_loop)) return false;
+    std::vector<Step> steps;
+    for (size_t i = 0; i < tile.loops.size(); ++i) {
+      if (is_told[i] || !uses_var(index, tile.loops[i]->var.get())) continue;
+      const int64_t length = std::abs(form.coeff_of(tile.loops[i]->var));
+      if (length == 0) return false;
+      steps.push_back({length, *as_int(tile.loops[i]->extent)});
+      is_told[i] = true;
+    }
+    std::ranges::sort(steps, {}, &Step::length);
+    int64_t reached = 0;
+    for (const Step& step : steps) {
+      if (step.length <= reached) return false;
+      reached += step.length * (step.extent - 1);
+    }
+  }
+  for (size_t i = 0; i < tile.loops.size(); ++i)
+    if (!is_told[i] && !is_one(tile.loops[i]->extent)) return false;
+  return true;
 }
 
 bool same_place(const LoadNode& read, const StoreNode& written) {
@@ -75,6 +112,7 @@ class Hoister : public RangeMutator {
   bool may_hoist(const ForNode& loop, const Tile& tile) {
     const StoreNode& store = *tile.store;
     if (store.mask || is_in_registers(*store.buffer) || reads_memory(loop.extent)) return false;
+    if (!has_own_elements(tile)) return false;
     const auto moves = [&](const Expr& index) { return uses_var(index, loop.var.get()) || reads_memory(index); };
     if (std::ranges::any_of(store.indices, moves)) return false;
     const auto scope = analyzer_.enter();

@@ -76,5 +76,18 @@ TEST(HoistUpdates, TilesOfLanesAndCopiesAreKeptWhole) {
   EXPECT_FALSE(keeps(hoist_updates(tile("3 +: 8"))));
 }
 
+// Copies that go on from one element follow one another, in memory: each needs what the one before has made.
+TEST(HoistUpdates, CopiesOfOneElementAreNotKeptApart) {
+  for (const char* place : {"A[0, 5]", "A[0, i + j]"}) {
+    const Func func = parsed(std::string(kHead) +
+                             " {in_order = 1}:\n  for k in 4:\n    for i in 8 +: 2 unrolled:\n      for j in 3 "
+                             "unrolled:\n        " +
+                             place + " = " + place + " - A[i, k] * A[k + 1, j]\n");
+    const Func made = hoist_updates(func);
+    EXPECT_FALSE(keeps(made)) << to_text(made);
+    expect_same(func, made);
+  }
+}
+
 }  // namespace
 }  // namespace fettle
