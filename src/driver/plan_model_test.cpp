@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "graph/testing.h"
 
@@ -36,35 +37,34 @@ TEST(PlanModel, WithoutRecordsAGraphIsPlannedOnce) {
   EXPECT_EQ(plans.made(), 1);
 }
 
-// Few channels of each group: copies to channels last and back take longer than the products.
-TEST(PlanModel, ConvolutionsOfGroupsMayStayChannelsFirst) {
-  GraphMaker m;
-  m.graph.add_output("y", m.conv(m.input("x", {1, 96, 33, 33}), 128, 1, 4));
+// That images get where one convolution makes the output; `asked` where one is asked for.
+ImageLayout layout_of_one(GraphMaker& m, Value* made, std::optional<ImageLayout> asked = {}) {
+  m.graph.add_output("y", made);
   m.graph.sort();
   Plans plans(m.graph);
   CompileOptions options = options_for_one_thread();
   options.target = *parse_target("x86-64-avx512");
+  if (asked) options.layout = *asked;
   const auto planned = plan_model(plans, options);
-  ASSERT_TRUE(planned.has_value()) << planned.error().to_string();
-  EXPECT_EQ(planned->plan.layout, ImageLayout::kChannelsFirst);
+  EXPECT_TRUE(planned.has_value()) << planned.error().to_string();
+  return planned->plan.layout;
+}
+
+// Few channels of each group: copies to channels last and back take longer than the products.
+TEST(PlanModel, ConvolutionsOfGroupsMayStayChannelsFirst) {
+  GraphMaker m;
+  EXPECT_EQ(layout_of_one(m, m.conv(m.input("x", {1, 96, 33, 33}), 128, 1, 4)), ImageLayout::kChannelsFirst);
 }
 
 // Between a model's edges and a depthwise convolution there would be two copies of the image.
 TEST(PlanModel, FewNodesGetTheLayoutThatIsPredictedToTakeLess) {
-  for (const bool depthwise : {true, false}) {
-    GraphMaker m;
-    Value* x = m.input("x", {1, 64, 56, 56});
-    m.graph.add_output("y", m.conv(x, 64, 3, depthwise ? 64 : 1));
-    m.graph.sort();
-    Plans plans(m.graph);
-    CompileOptions options = options_for_one_thread();
-    options.target = *parse_target("x86-64-avx512");
-    const auto planned = plan_model(plans, options);
-    ASSERT_TRUE(planned.has_value()) << planned.error().to_string();
-    EXPECT_EQ(planned->plan.layout, depthwise ? ImageLayout::kChannelsFirst : ImageLayout::kChannelsLast);
-    options.layout = ImageLayout::kChannelsLast;
-    EXPECT_EQ(plan_model(plans, options)->plan.layout, ImageLayout::kChannelsLast) << "as it is asked for";
-  }
+  for (const bool depthwise : {true, false})
+    for (const std::optional<ImageLayout> asked : {std::optional<ImageLayout>(), {ImageLayout::kChannelsLast}}) {
+      GraphMaker m;
+      const ImageLayout made =
+          layout_of_one(m, m.conv(m.input("x", {1, 64, 56, 56}), 64, 3, depthwise ? 64 : 1), asked);
+      EXPECT_EQ(made, depthwise && !asked ? ImageLayout::kChannelsFirst : ImageLayout::kChannelsLast);
+    }
 }
 
 TEST(PlanModel, WithRecordsAPlanIsMadeForEachThatDiffers) {
