@@ -23,10 +23,24 @@ namespace {
 
 std::string triple_of(const Target& target) { return target.arch + "-unknown-linux-gnu"; }
 
-/// LLVM has some switches only as options of its command line.
+/// LLVM has some switches only as options of its command line. lld, which is in the same process, takes them back each
+/// time it links.
 void set_option(const char* name, const char* value) {
   auto& options = cl::getRegisteredOptions();
-  if (const auto found = options.find(name); found != options.end()) found->second->addOccurrence(1, name, value);
+  const auto found = options.find(name);
+  if (found != options.end() && found->second->getNumOccurrences() == 0) found->second->addOccurrence(1, name, value);
+}
+
+void set_options() {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  // Pointers are in final form (addresses.cpp): LLVM's own loop strength reduction would choose others.
+  set_option("disable-lsr", "true");
+  // So is the order of instructions. LLVM's scheduler gains nothing over it, and takes quadratic time in long blocks.
+  set_option("enable-misched", "false");
+  // This pass aborts in LLVM 19 at the size of what was a masked load, and copies alone would gain by it.
+  set_option("x86-disable-avoid-SFB", "true");
+  set_option("x86-asm-syntax", "intel");
 }
 
 void initialize(const Target& target) {
@@ -43,14 +57,8 @@ void initialize(const Target& target) {
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
-    // Pointers are in final form (addresses.cpp): LLVM's own loop strength reduction would choose others.
-    set_option("disable-lsr", "true");
-    // So is the order of instructions. LLVM's scheduler gains nothing over it, and takes quadratic time in long blocks.
-    set_option("enable-misched", "false");
-    // This pass aborts in LLVM 19 at the size of what was a masked load, and copies alone would gain by it.
-    set_option("x86-disable-avoid-SFB", "true");
-    set_option("x86-asm-syntax", "intel");
   });
+  set_options();
 }
 
 /// One TargetMachine for each target that this thread has compiled for.
