@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(
         Sabotage{"reverse_compute_at.parts", {"verify.cover"}, 3, 8592}, Sabotage{"compute_at.overwritten", {}, 3, 704},
         Sabotage{"compute_inline.overwritten", {}, 3, 1392}, Sabotage{"iterations_apart", {}, 3, 3512},
         Sabotage{"decompose_reduction.once", {}, 3, 4296}, Sabotage{"rfactor.init", {}, 3, 19680},
-        Sabotage{"verify.accesses", {"rfactor.init"}, 4, 2208},
+        Sabotage{"verify.accesses", {"rfactor.init"}, 4, 6976},
         Sabotage{"verify.cover", {"reverse_compute_at.parts"}, 3, 8592},
         Sabotage{"move.predicate", {"verify.accesses"}, 3, 4736}, Sabotage{"compute_at.producers", {}, 3, 120},
         Sabotage{"decompose_reduction.reads", {}, 3, 5120}, Sabotage{"cache_inplace.reads", {}, 3, 52648},

@@ -334,7 +334,7 @@ void BodyReader::read_value(const Expr& e) {
           context_.constants->size() > 0 && evaluate_int(n->condition, *context_.constants, holds) == IntProblem::kNone)
         return read_value(holds ? n->if_true : n->if_false);
       const auto saved = std::pair(counts_, copies_);  // rows of a tile share what lanes are guarded for
-      if (e.dtype().lanes > 1 && seen_before(e)) return;
+      if (lanes > 1 && seen_before(e)) return;
       read_value(n->condition);
       read_widened(n->if_true, lanes);
       read_widened(n->if_false, lanes);
