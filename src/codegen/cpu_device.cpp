@@ -24,18 +24,22 @@ Result<KernelImage> build_for_cpu(const IrModule& module, const Target& target, 
   FETTLE_TRY(std::vector<uint8_t> object, compile_object(nest, target, {.entry_name = entry_name}));
   image.push_back({entry_name, std::make_shared<const std::vector<uint8_t>>(std::move(object))});
 
+  // What another thread is at is asked for again when nothing else is left to do.
   static const std::string identity = program_identity();
-  for (const auto& [name, func] : module.funcs) {
-    if (name == module.entry) continue;
-    const std::string key = fmt::format("{}\n{}\n{}", name, target.feature_key(), identity);
-    ObjectBytes micro_kernel = cache.find(key);
-    if (!micro_kernel) {
-      IrModule alone;
-      alone.funcs.emplace(name, func);
-      FETTLE_TRY(std::vector<uint8_t> code, compile_object(alone, target));
-      micro_kernel = cache.put(key, std::move(code));
+  for (const auto if_busy : {ObjectCache::IfBusy::kSkip, ObjectCache::IfBusy::kWait}) {
+    size_t part = 1;
+    for (const auto& [name, func] : module.funcs) {
+      if (name == module.entry) continue;
+      if (if_busy == ObjectCache::IfBusy::kSkip) image.push_back({name, nullptr});
+      ObjectBytes& bytes = image[part++].bytes;
+      if (bytes) continue;
+      const auto make = [&] {
+        IrModule alone;
+        alone.funcs.emplace(name, func);
+        return compile_object(alone, target);
+      };
+      FETTLE_TRY(bytes, cache.get(fmt::format("{}\n{}\n{}", name, target.feature_key(), identity), make, if_busy));
     }
-    image.push_back({name, std::move(micro_kernel)});
   }
   return image;
 }

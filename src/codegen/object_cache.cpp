@@ -133,32 +133,44 @@ std::filesystem::path ObjectCache::path_of(const std::string& key) const {
   return folder_ / name.substr(0, 2) / (name + ".o");
 }
 
-ObjectBytes ObjectCache::find(const std::string& key) {
-  const auto found = objects_.find(key);
-  if (found != objects_.end()) {
-    ++hits_;
-    return found->second;
+Result<ObjectBytes> ObjectCache::get(const std::string& key, Make make, IfBusy if_busy) {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    const auto [at, is_new] = objects_.try_emplace(key);
+    if (is_new) break;
+    if (at->second) {
+      ++hits_;
+      return at->second;
+    }
+    if (if_busy == IfBusy::kSkip) return ObjectBytes();
+    made_.wait(lock);
   }
+  lock.unlock();
+  auto object = read_or_make(key, make);
+  lock.lock();
+  if (object)
+    objects_[key] = *object;
+  else
+    objects_.erase(key);
+  made_.notify_all();
+  return object;
+}
+
+Result<ObjectBytes> ObjectCache::read_or_make(const std::string& key, Make make) {
   if (!folder_.empty()) {
     if (ObjectBytes object = read_object(path_of(key))) {
       ++hits_;
-      objects_.emplace(key, object);
       return object;
     }
   }
   ++misses_;
-  return nullptr;
-}
-
-ObjectBytes ObjectCache::put(const std::string& key, std::vector<uint8_t> object) {
-  auto shared = std::make_shared<const std::vector<uint8_t>>(std::move(object));
-  objects_[key] = shared;
+  FETTLE_TRY(std::vector<uint8_t> made, make());
+  auto object = std::make_shared<const std::vector<uint8_t>>(std::move(made));
   if (!folder_.empty()) {
-    if (!pruned_) prune(folder_);
-    pruned_ = true;
-    write_object(path_of(key), *shared);
+    std::call_once(pruned_, prune, folder_);
+    write_object(path_of(key), *object);
   }
-  return shared;
+  return object;
 }
 
 std::string program_identity() {

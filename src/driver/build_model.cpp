@@ -69,7 +69,8 @@ Result<BuiltModel> build_model(PlannedModel planned, ConstantPool* pool) {
     built.packings = std::move(late.packings);
     return built;
   }
-  FETTLE_TRY(built.constants, make_constants(built.planned.plan, built.planned.constants, built.kernels));
+  FETTLE_TRY(built.constants, make_constants(built.planned.plan, built.planned.constants, built.kernels,
+                                             compile_threads(built.planned.options)));
   return built;
 }
 

@@ -51,6 +51,9 @@ struct ConstantPlan {
   int64_t stored_bytes() const;
 };
 
+/// The content of the parameter where it is one of the program's and a constant of this call; else null.
+const ConstantTensor* constant_of(const Plan& plan, const PlannedCall& call, const KernelParam& param);
+
 /// schedules: one a workload of the plan.
 ConstantPlan plan_constants(const Plan& plan, const std::vector<ChosenSchedule>& schedules);
 
@@ -60,9 +63,10 @@ struct ConstantBytes {
   int64_t size = 0;
 };
 
-/// Makes what is planned: copies, lays out, and runs each prologue as often as its sources differ. E303, E710.
+/// Makes what is planned, on `threads` threads: copies, lays out, and runs each prologue as often as its sources differ.
+/// Each thread holds a copy of a tensor or two meanwhile. E303, E710.
 Result<std::vector<ConstantBytes>> make_constants(const Plan& plan, const ConstantPlan& planned,
-                                                  const std::vector<BuiltKernel>& kernels);
+                                                  const std::vector<BuiltKernel>& kernels, int threads);
 
 /// What an artefact has of its constants where these are packed when it is opened: by code for the machine that it is
 /// opened on, whatever machine compiles it.

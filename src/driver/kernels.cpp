@@ -1,9 +1,6 @@
 #include "driver/kernels.h"
 
-#include <atomic>
-#include <functional>
-#include <thread>
-
+#include "base/on_threads.h"
 #include "driver/untuned.h"
 #include "ir/text.h"
 #include "lower/lower.h"
@@ -21,19 +18,6 @@ Result<Schedule> replayed(const std::string& workload, const std::string& trace,
   schedule.set_target(std::make_shared<const Target>(target));
   FETTLE_TRY_VOID(replay(schedule, parsed));
   return schedule;
-}
-
-/// work(i) for each i in [0, n), on `threads` threads; `work` is made once for each of them.
-void for_each_on_threads(size_t n, int threads, const std::function<std::function<void(size_t)>()>& make_work) {
-  std::atomic<size_t> next{0};
-  const auto run = [&] {
-    const std::function<void(size_t)> work = make_work();
-    for (size_t i = next++; i < n; i = next++) work(i);
-  };
-  std::vector<std::thread> helpers;
-  for (int t = 1; t < threads; ++t) helpers.emplace_back(run);
-  run();
-  for (std::thread& helper : helpers) helper.join();
 }
 
 Result<ChosenSchedule> choose_schedule(KernelRequest request, const Target& target, int kernel_threads) {
@@ -100,11 +84,9 @@ Result<std::vector<ChosenSchedule>> choose_schedules(const std::vector<KernelReq
 std::vector<Result<BuiltKernel>> compile_kernels(const std::vector<KernelJob>& jobs, const Target& target,
                                                  int threads) {
   std::vector<std::optional<Result<BuiltKernel>>> results(jobs.size());
-  for_each_on_threads(jobs.size(), threads, [&] {
-    return [&, cache = std::make_shared<ObjectCache>()](size_t i) {
-      results[i] = compile_kernel(jobs[i], target, *cache);
-    };
-  });
+  ObjectCache cache;
+  for_each_on_threads(jobs.size(), threads,
+                      [&] { return [&](size_t i) { results[i] = compile_kernel(jobs[i], target, cache); }; });
   std::vector<Result<BuiltKernel>> kernels;
   for (auto& result : results) kernels.push_back(std::move(*result));
   return kernels;

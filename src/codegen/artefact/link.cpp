@@ -12,6 +12,7 @@
 
 #include "codegen/artefact/elf_writer.h"
 #include "codegen/artefact/libc_stub.h"
+#include "codegen/llvm/machine.h"
 
 LLD_HAS_DRIVER(elf)
 
@@ -76,14 +77,9 @@ std::string tidy(std::string_view messages) {
   return text;
 }
 
-std::mutex& lld_mutex() {
-  static std::mutex mutex;
-  return mutex;
-}
-
 /// lld keeps global state: one call at a time, and none after one that it could not clean up.
 Result<> run_lld(const std::vector<std::string>& arguments, const fs::path& out) {
-  const std::lock_guard lock(lld_mutex());
+  const std::lock_guard lock(llvm_backend::options_mutex());
   static bool usable = true;
   if (!usable) return fail(ErrorCode::E303, "the linker failed before in a way that it cannot recover from");
   std::vector<const char*> raw;

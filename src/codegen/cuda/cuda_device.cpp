@@ -14,10 +14,11 @@ constexpr std::string_view kFallback = "compute_80";
 Result<std::string> compiled(const std::string& source, std::string_view arch, const std::string& option,
                              ObjectCache& cache) {
   const std::string key = fmt::format("{}\n{} {} {}", source, arch, option, nvrtc_version());
-  if (const ObjectBytes known = cache.find(key)) return std::string(known->begin(), known->end());
-  FETTLE_TRY(std::string code, compile_cuda(source, arch, {option}));
-  cache.put(key, {code.begin(), code.end()});
-  return code;
+  FETTLE_TRY(const ObjectBytes code, cache.get(key, [&]() -> Result<std::vector<uint8_t>> {
+    FETTLE_TRY(const std::string made, compile_cuda(source, arch, {option}));
+    return std::vector<uint8_t>(made.begin(), made.end());
+  }));
+  return std::string(code->begin(), code->end());
 }
 
 Result<GpuCode> emit_cuda_code(const DeviceProgram& program, const Target& target, bool portable, ObjectCache& cache) {

@@ -4,6 +4,7 @@
 #include <llvm/IR/Module.h>
 
 #include <cstdint>
+#include <shared_mutex>
 #include <vector>
 
 #include "base/result.h"
@@ -15,5 +16,9 @@ namespace fettle::llvm_backend {
 Result<> set_machine(llvm::Module& module, const Target& target);
 /// Machine code of `module`, which is used up: an ELF object, or assembly text. E302.
 Result<std::vector<uint8_t>> emit_machine_code(llvm::Module& module, const Target& target, bool as_text);
+
+/// Of LLVM's command-line options, which belong to the whole process: who emits code shares it. lld, which takes the
+/// options back each time it links, has it alone.
+std::shared_mutex& options_mutex();
 
 }  // namespace fettle::llvm_backend
