@@ -63,8 +63,8 @@ struct ConstantBytes {
   int64_t size = 0;
 };
 
-/// Makes what is planned, on `threads` threads: copies, lays out, and runs each prologue as often as its sources differ.
-/// Each thread holds a copy of a tensor or two meanwhile. E303, E710.
+/// Makes what is planned: copies, lays out, and runs each prologue as often as its sources differ. Each of `threads`
+/// threads holds a copy of a tensor or two meanwhile. E303, E710.
 Result<std::vector<ConstantBytes>> make_constants(const Plan& plan, const ConstantPlan& planned,
                                                   const std::vector<BuiltKernel>& kernels, int threads);
 

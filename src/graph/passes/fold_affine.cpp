@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <functional>
 #include <optional>
 
 #include "graph/passes/match.h"
@@ -84,8 +83,8 @@ int64_t channel_of(const Node* node, int64_t outer, int64_t inner) {
 
 // New weights for `node`: each multiplied by factor(index along dim 0, index along dim 1), and rounded once. Nothing
 // where the type cannot hold them: an error above half an epsilon of the largest weight of the channel.
-std::optional<ConstantTensor> scaled_weights(const Node* node,
-                                             const std::function<double(int64_t outer, int64_t inner)>& factor) {
+template <class Factor>
+std::optional<ConstantTensor> scaled_weights(const Node* node, const Factor& factor) {
   const ConstantTensor& w = *node->inputs[1]->constant;
   const int64_t n_outer = w.shape[0], n_inner = w.shape[1];
   const int64_t rest = n_outer * n_inner == 0 ? 0 : w.n_elems() / (n_outer * n_inner);
