@@ -251,6 +251,7 @@ struct FreeRegion {
 
 void take_part(void* closure, int64_t t) {
   const auto& region = *static_cast<const FreeRegion*>(closure);
+  const FloatScope scope(region.job.mode);
   const auto rest = [&](int32_t i) -> std::atomic<uint64_t>& { return region.shares[i].rest; };
   run_share(rest, static_cast<int32_t>(t), region.job);
 }
@@ -319,9 +320,19 @@ void fettle_parallel_for(FettleTeam* team, int64_t n, FettleBody body, void* clo
 void fettle_share_out(int64_t n, int32_t threads, FettleBody body, void* closure, FettleThreads start, void* user) {
   if (threads > kMaxFreeThreads) threads = kMaxFreeThreads;
   if (n < threads) threads = static_cast<int32_t>(n);
-  if (threads <= 1) return run_serially(n, body, closure);
+  FloatMode mode = read_float_mode() & ~kHappened;
+  if (body == run_on_host) {  // how it computes is set once for each thread's share, not for each piece
+    const HostBody given = *static_cast<const HostBody*>(closure);
+    body = given.body;
+    closure = given.closure;
+    mode = given.mode;
+  }
+  if (threads <= 1) {
+    const FloatScope scope(mode);
+    return run_serially(n, body, closure);
+  }
   FreeShare shares[kMaxFreeThreads];
-  FreeRegion region{.job = {.body = body, .closure = closure, .n = n}, .shares = shares};
+  FreeRegion region{.job = {.body = body, .closure = closure, .n = n, .mode = mode}, .shares = shares};
   region.job.participants = threads;
   region.job.piece = (n + kMaxPieces - 1) / kMaxPieces;
   region.job.tag = 1;
