@@ -204,18 +204,23 @@ TEST(CompileModel, FusedConvolutions) {
 // Windows that overlap, that leave gaps in the phases, and that lie side by side; few and many channels.
 TEST(CompileModel, TransposedConvolutions) {
   struct Spec {
-    int64_t channels, kernel, stride, pad;
+    int64_t channels, kernel, stride, pad, groups = 1, padding = 0;
   };
   for (const Spec& spec : {Spec{20, 4, 2, 1}, Spec{1, 4, 2, 1}, Spec{20, 3, 2, 1}, Spec{6, 5, 3, 2}, Spec{20, 2, 2, 0},
-                           Spec{3, 2, 2, 0}}) {
+                           Spec{3, 2, 2, 0}, Spec{1, 3, 2, 1}, Spec{20, 1, 2, 0}, Spec{3, 1, 3, 0, 1, 2},
+                           Spec{20, 5, 2, 2, 2, 1}, Spec{34, 4, 3, 0, 2}, Spec{8, 3, 2, 1, 8, 1}}) {
+    SCOPED_TRACE(fmt::format("{} channels, {}x{}, stride {}, {} groups", spec.channels, spec.kernel, spec.kernel,
+                             spec.stride, spec.groups));
     GraphMaker m;
     Value* x = m.conv(m.input("x", {1, 8, 5, 7}), 8, 1);
-    Attrs attrs;
-    attrs.set("strides", std::vector<int64_t>(2, spec.stride));
-    attrs.set("pads", std::vector<int64_t>(4, spec.pad));
-    m.graph.add_output(
-        "y", m.node("Relu", {m.node("ConvTranspose",
-                                    {x, m.weights("w", {8, spec.channels, spec.kernel, spec.kernel}, 8)}, attrs)}));
+    Attrs attrs{{"strides", std::vector<int64_t>(2, spec.stride)},
+                {"pads", std::vector<int64_t>(4, spec.pad)},
+                {"output_padding", std::vector<int64_t>(2, spec.padding)},
+                {"group", spec.groups}};
+    const std::vector<int64_t> weights{8, spec.channels / spec.groups, spec.kernel, spec.kernel};
+    Value* made = m.node("ConvTranspose", {x, m.weights("w", weights, 8)}, attrs);
+    Value* offset = m.weights("offset", {1, spec.channels, 1, 1}, 1);
+    m.graph.add_output("y", m.node("Relu", {m.node("Add", {made, offset})}));
     expect_correct(m);
   }
 }

@@ -219,9 +219,11 @@ Types conv_transpose_type(const Node& node) {
 //   y[n, oc, o…] = Σ_{ic, j…} x[n, ic, o/stride + shift - (taps-1 - j)*dilation] * v[ic, oc, o%stride, j]
 //   with shift = (o%stride + before) / stride. Where kernel = stride there is one j. The weights are brought into that
 //   order, the last tap first, once, when the model is compiled: what is left is a convolution of a padded image.
+//   Where the stride does not divide the kernel, some phases have one tap less: these read zero for their first j, so
+//   that loops over taps begin behind it.
 struct TransposedDim {
   bool by_phase = false;
-  int64_t taps = 1;       // of each output
+  int64_t taps = 1;       // of each output, at most
   Dim low = 0, high = 0;  // zeros around x, by phase
 };
 
@@ -291,7 +293,7 @@ Tensors conv_transpose(const Node& node, std::span<const te::Tensor> in) {
         const Expr oc = group == 1 ? Expr(i[1]) : floormod(Expr(i[1]), divisor_expr(out_per_group));
         const Expr ic = g * in_per_group + Expr(axes[0].var);
         Indices at{i[0], ic}, weight{ic, oc};
-        Expr inside;
+        Expr inside, exists;
         for (size_t d = 0; d < n; ++d) {
           const Expr stride = t.strides[d], o = i[d + 2];
           Expr j = 0;
@@ -304,6 +306,9 @@ Tensors conv_transpose(const Node& node, std::span<const te::Tensor> in) {
             const int64_t back = (dims[d].taps - 1) * t.dilations[d];
             at.push_back(floordiv(o, stride) + (t.before[d] == Dim(0) ? Expr(0) : floordiv(first, stride)) +
                          j * Expr(t.dilations[d]) + size_expr(dims[d].low - back));
+            if (t.kernel[d] % t.strides[d] != 0)
+              exists = logical_and(
+                  exists, lt(floormod(first, stride) + stride * (Expr(dims[d].taps - 1) - j), Expr(t.kernel[d])));
             if (t.strides[d] > 1 || !turns_w) weight.push_back(phase);
             if (turns_w) weight.push_back(j);
             continue;
@@ -316,7 +321,9 @@ Tensors conv_transpose(const Node& node, std::span<const te::Tensor> in) {
           at.push_back(quotient + size_expr(dims[d].low));
           weight.push_back(j);
         }
-        Expr product = x(std::move(at)) * w(std::move(weight));
+        Expr pixel = x(std::move(at));
+        if (!is_true(exists)) pixel = select(exists, pixel, constant(0, pixel.dtype()));
+        Expr product = pixel * w(std::move(weight));
         if (!is_true(inside)) product = select(inside, product, constant(0, product.dtype()));
         return te::sum(product, std::move(axes));
       },

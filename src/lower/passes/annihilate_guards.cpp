@@ -43,9 +43,16 @@ Guarded without_lanes(const SelectNode& choice, const LaneVars& lanes) {
 // e where it is neutral unless `condition` holds: select(c, x, 0), products and casts of such.
 Guarded find_guard(const Expr& e, Neutral neutral, const LaneVars& lanes) {
   if (const auto* choice = e.as<SelectNode>()) {
-    if (is_neutral(choice->if_false, neutral)) return without_lanes(*choice, lanes);
-    if (is_neutral(choice->if_true, neutral)) return {logical_not(choice->condition), choice->if_false};
-    return {};
+    Guarded outer;
+    if (is_neutral(choice->if_false, neutral))
+      outer = without_lanes(*choice, lanes);
+    else if (is_neutral(choice->if_true, neutral))
+      outer = {logical_not(choice->condition), choice->if_false};
+    else
+      return {};
+    if (!outer.condition) return outer;
+    const Guarded inner = find_guard(outer.value, neutral, lanes);
+    return inner.condition ? Guarded{logical_and(outer.condition, inner.condition), inner.value} : outer;
   }
   if (neutral != Neutral::kZero) return {};
   if (const auto* convert = e.as<CastNode>()) {

@@ -39,6 +39,19 @@ TEST(AnnihilateGuards, AllElseBecomesControl) {
   }
 }
 
+// What is read within an image, and that only where there is a tap.
+TEST(AnnihilateGuards, OneSelectionInsideOfAnother) {
+  const Result<Func> func = parse_func(
+      "lowered func f(A: f32[400], B: f32[9], C: f32[9] output):\n"
+      "  for i in 9:\n"
+      "    for k in 3:\n"
+      "      C[i] = C[i] + select(k < i, select(1 <= i, A[i + k - 1], 0.0), 0.0) * B[k]\n");
+  ASSERT_TRUE(func) << func.error().to_string();
+  const std::string text = to_text(annihilate_guards(*func));
+  EXPECT_NE(text.find("if k < i && 1 <= i:"), std::string::npos) << text;
+  EXPECT_EQ(text.find("select("), std::string::npos) << text;
+}
+
 // What is neutral for an ordered maximum is so beside the old value in its place alone: else NaN would become -inf.
 TEST(AnnihilateGuards, OfAnOrderedMaximum) {
   for (const bool in_place : {true, false}) {
