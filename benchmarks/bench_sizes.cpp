@@ -2,8 +2,9 @@
 // the constructed default, on the same memory; then whole models, beside the same models compiled for each size, and
 // beside other engines.
 //   bench-sizes [--only SUBSTRING] [--seconds S] [--target NAME] [--threads N] [--print] [--kernels | --models]
-//               [--sizes N]
-// `--print` shows the programs of what was chosen, scheduled and lowered. `--sizes` is how many each model has.
+//               [--sizes N] [--from M]
+// `--print` shows the programs of what was chosen, scheduled and lowered. `--sizes` is how many each model has, of
+// which `--from` leaves out the first: what takes minutes can be run in pieces.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -178,11 +179,13 @@ int main(int argc, char** argv) {
     else if (value("--target"))
       target_name = argv[++i];
     else if (value("--seconds"))
-      seconds = std::atof(argv[++i]);
+      seconds = models.seconds = std::atof(argv[++i]);
     else if (value("--threads"))
       threads = models.threads = std::atoi(argv[++i]);
     else if (value("--sizes"))
       models.sizes = std::atoi(argv[++i]);
+    else if (value("--from"))
+      models.from = std::atoi(argv[++i]);
     else if (!std::strcmp(argv[i], "--kernels"))
       with_models = false;
     else if (!std::strcmp(argv[i], "--models"))
@@ -230,7 +233,7 @@ int main(int argc, char** argv) {
       return 1;
     }
   fmt::print("{}", report.table());
-  if (only.empty())
+  if (only.empty() && models.from == 0)
     if (const auto written = report.write(); !written) {
       fmt::print("{}\n", written.error().to_string());
       return 1;
