@@ -129,6 +129,12 @@ std::vector<Case> cases() {
         return testing::open_conv({.h = s[0], .w = s[1], .ic = 96, .oc = 96, .depthwise = true}, i);
       },
       pictures);
+  add("depthwise 5x5 240", image(),
+      [](const Sizes& s, const Ints& i) {
+        return testing::open_conv(
+            {.h = s[0], .w = s[1], .ic = 240, .oc = 240, .kernel = 5, .padding = 2, .depthwise = true}, i);
+      },
+      {{12, 59}, {12, 141}});
   add(
       "max pool 64", image(),
       [](const Sizes& s, const Ints& i) { return testing::open_pool(s[0], s[1], 64, false, 2, i); }, pictures);
