@@ -2,8 +2,9 @@
 // the constructed default, on the same memory; then whole models, beside the same models compiled for each size, and
 // beside other engines.
 //   bench-sizes [--only SUBSTRING] [--seconds S] [--target NAME] [--threads N] [--print] [--kernels | --models]
-//               [--sizes N]
-// `--print` shows the programs of what was chosen, scheduled and lowered. `--sizes` is how many each model has.
+//               [--sizes N] [--from M]
+// `--print` shows the programs of what was chosen, scheduled and lowered. `--sizes` is how many each model has, of
+// which `--from` leaves out the first: what takes minutes can be run in pieces.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -128,6 +129,12 @@ std::vector<Case> cases() {
         return testing::open_conv({.h = s[0], .w = s[1], .ic = 96, .oc = 96, .depthwise = true}, i);
       },
       pictures);
+  add("depthwise 5x5 240", image(),
+      [](const Sizes& s, const Ints& i) {
+        return testing::open_conv(
+            {.h = s[0], .w = s[1], .ic = 240, .oc = 240, .kernel = 5, .padding = 2, .depthwise = true}, i);
+      },
+      {{12, 59}, {12, 141}});
   add(
       "max pool 64", image(),
       [](const Sizes& s, const Ints& i) { return testing::open_pool(s[0], s[1], 64, false, 2, i); }, pictures);
@@ -178,11 +185,13 @@ int main(int argc, char** argv) {
     else if (value("--target"))
       target_name = argv[++i];
     else if (value("--seconds"))
-      seconds = std::atof(argv[++i]);
+      seconds = models.seconds = std::atof(argv[++i]);
     else if (value("--threads"))
       threads = models.threads = std::atoi(argv[++i]);
     else if (value("--sizes"))
       models.sizes = std::atoi(argv[++i]);
+    else if (value("--from"))
+      models.from = std::atoi(argv[++i]);
     else if (!std::strcmp(argv[i], "--kernels"))
       with_models = false;
     else if (!std::strcmp(argv[i], "--models"))
@@ -230,7 +239,7 @@ int main(int argc, char** argv) {
       return 1;
     }
   fmt::print("{}", report.table());
-  if (only.empty())
+  if (only.empty() && models.from == 0)
     if (const auto written = report.write(); !written) {
       fmt::print("{}\n", written.error().to_string());
       return 1;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -84,21 +85,31 @@ struct Ratios {
   double mean() const { return std::exp(logs / count); }
 };
 
-/// Bytes of the arena at these sizes.
-int64_t arena_bytes(const Model& model, const InputShapes& shapes) {
+struct SizeTable {
+  int64_t arena_bytes = 0;
+  double us = 0;  // that filling it takes, which is what a call of other sizes than the last one's adds
+};
+
+/// Of these sizes.
+SizeTable size_table(const Model& model, const InputShapes& shapes) {
+  constexpr int kFillings = 32;
   const FettleModelInfo& info = model.info();
-  if (info.n_sizes == 0) return info.arena_bytes;
+  if (info.n_sizes == 0) return {.arena_bytes = info.arena_bytes};
   std::vector<int64_t> table(static_cast<size_t>(info.n_sizes)), extents;
   for (const FettleTensor& input : model.inputs())
     extents.insert(extents.end(), shapes.at(input.name).begin(), shapes.at(input.name).end());
   void* buffers[] = {table.data()};
   info.resize(nullptr, buffers, extents.data());
-  return table[0];
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < kFillings; ++i) info.resize(nullptr, buffers, extents.data());
+  const std::chrono::duration<double, std::micro> taken = std::chrono::steady_clock::now() - start;
+  return {.arena_bytes = table[0], .us = taken.count() / kFillings};
 }
 
 struct SizeTimes {
-  PairedResult times;  // open, fixed, then the engines
-  double arenas = 1;   // the open one's over that for this size
+  PairedResult times;   // open, fixed, then the engines
+  double arenas = 1;    // the open one's over that for this size
+  double table_us = 0;  // the open one's
 
   /// Of the open one over another.
   double over(size_t other) const { return 1 / times.speed_over(0, other).median; }
@@ -147,17 +158,19 @@ Result<SizeTimes> time_size(Contest& contest, const InputShapes& shapes) {
   for (ModelPeer& peer : contest.peers) contenders.push_back(contender_of(peer.name(), timed_peer(peer)));
   FETTLE_TRY(PairedResult times,
              time_paired(contenders, contest.peak, {.min_rounds = 9, .time_limit_s = contest.options.seconds}));
-  const auto fixed_bytes = static_cast<double>(std::max<int64_t>(arena_bytes(fixed, shapes), 1));
-  return SizeTimes{std::move(times), static_cast<double>(arena_bytes(contest.open, shapes)) / fixed_bytes};
+  const auto fixed_bytes = static_cast<double>(std::max<int64_t>(size_table(fixed, shapes).arena_bytes, 1));
+  const SizeTable open = size_table(contest.open, shapes);
+  return SizeTimes{std::move(times), static_cast<double>(open.arena_bytes) / fixed_bytes, open.us};
 }
 
 struct ModelRatios {
-  Ratios fixed, peers, arenas;
+  Ratios fixed, peers, arenas, table_us;
 
   void add(const ModelRatios& other) {
     fixed.add(other.fixed);
     peers.add(other.peers);
     arenas.add(other.arenas);
+    table_us.add(other.table_us);
   }
 };
 
@@ -168,6 +181,7 @@ void add_rows(Report& report, const std::string& name, const ModelRatios& of, bo
   if (of.peers.count > 0)
     report.add(name + ": open over the better engine, geometric mean", of.peers.mean(), "x", bound(0.9));
   report.add(name + ": arena, open over fixed sizes, worst", of.arenas.worst, "x", bound(1.1));
+  report.add(name + ": a change of sizes, worst", of.table_us.worst, "us", bound(20));
 }
 
 }  // namespace
@@ -188,9 +202,11 @@ Result<> bench_open_models(Report& report, const OpenModelOptions& options) {
     Contest contest{.entry = *entry, .open = open, .options = options, .folder = folder, .peak = peak};
     for (int i = 0; i < options.sizes; ++i) {
       const InputShapes shapes = model.shapes(random);
+      if (i < options.from) continue;
       FETTLE_TRY(const SizeTimes timed, time_size(contest, shapes));
       ratios.fixed.add(timed.over(1));
       ratios.arenas.add(timed.arenas);
+      ratios.table_us.add(timed.table_us);
       std::string line = fmt::format("{:12} {:20} open {:8.2f} ms, fixed {:8.2f} ms, {:.3f}", model.name,
                                      shape_to_string(shapes.begin()->second), timed.ms(0), timed.ms(1), timed.over(1));
       if (!contest.peers.empty()) {
@@ -201,7 +217,7 @@ Result<> bench_open_models(Report& report, const OpenModelOptions& options) {
       fmt::print("{}\n", line);
       std::fflush(stdout);
     }
-    add_rows(report, model.name, ratios, false);
+    if (ratios.fixed.count > 0) add_rows(report, model.name, ratios, false);
     all.add(ratios);
   }
   if (all.fixed.count > 0) add_rows(report, "all models", all, true);

@@ -10,6 +10,7 @@ namespace fettle::bench {
 
 struct OpenModelOptions {
   int sizes = 20;  // of each model, drawn by number
+  int from = 0;    // so many of them are left out, the first ones
   int threads = 2;
   double seconds = 1;  // of timing each size
   bool peers = true;   // ONNX Runtime and OpenVINO, which load the model once, too, and keep its sizes open

@@ -260,7 +260,9 @@ class Maker(TypedSteps):
         if self.rng.random() < 0.6 and not grows:
             row = made.add("Neg", [last.name], FLOAT, dims)
         graph = self.finish(made, "body", [i, go, kept], [go, last] + ([row] if row else []))
-        count = self.constant(numpy.int64(self.rng.choice([0, 1, 3, 7])))
+        # Of no rows ONNX Runtime takes extents for 0 that the body leaves open.
+        fewest = 1 if row and not all(isinstance(d, int) for d in dims) else 0
+        count = self.constant(numpy.int64(self.rng.choice([fewest, 1, 3, 7])))
         outputs = [self.name("loop")] + ([self.name("rows")] if row else [])
         self.nodes.append(helper.make_node("Loop", [count, "", start.name], outputs, body=graph))
         self.values.append(Tensor(outputs[0], FLOAT, dims))
@@ -359,19 +361,16 @@ class Judge:
 
     def settle(self, name, made, expected, feed, other):
         """Raises where nobody sides with what was made."""
-        if distance(made, expected) < numpy.inf:
-            try:
-                exact = in_double(self.model).run([name], {k: wide(v) for k, v in feed.items()})[0]
-                ours, theirs = distance(made, exact), distance(expected, exact)
-                if self.is_near(made, exact) or ours <= 2 * theirs < numpy.inf:
-                    return
-            except Exception:  # noqa: BLE001  (the evaluator lacks something)
-                ours = theirs = numpy.nan
-            self.plain = self.plain or self.session(onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
-            if self.is_near(made, self.plain.run([name], feed)[0]):
+        try:
+            exact = in_double(self.model).run([name], {k: wide(v) for k, v in feed.items()})[0]
+            ours, theirs = distance(made, exact), distance(expected, exact)
+            if self.is_near(made, exact) or ours <= 2 * theirs < numpy.inf:
                 return
-        else:
-            ours = theirs = numpy.inf
+        except Exception:  # noqa: BLE001  (the evaluator lacks something)
+            ours = theirs = numpy.nan
+        self.plain = self.plain or self.session(onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
+        if self.is_near(made, self.plain.run([name], feed)[0]):
+            return
         raise Differs(
             f"wrong: {name}, {made.dtype}{list(made.shape)}: {distance(made, expected):.3g} off {other}, "
             f"{expected.dtype}{list(expected.shape)}; of double precision's result {ours:.3g}, {other} {theirs:.3g}"

@@ -33,10 +33,12 @@ Expr selu(const Node& node, const Expr& x) {
   const Expr gamma = attr(node, "gamma", 1.05070102214813232421875, x);
   return gamma * select(positive(x), x, alpha * (exp_of(min(x, number(0, x))) - number(1, x)));
 }
-// log(1 + e^x), written so that e^x never overflows.
+// log(1 + e^x), written so that e^x never overflows. 1 + y is rounded, and log(u) y / (u - 1) does not notice: small
+// results have all their digits, and none is 0 where e^x is not.
 Expr softplus_of(const Expr& x) {
-  const Expr magnitude = math("abs", {x});
-  return max(x, number(0, x)) + math("log", {number(1, x) + exp_of(number(0, x) - magnitude)});
+  const Expr one = number(1, x), y = exp_of(number(0, x) - math("abs", {x})), u = one + y;
+  const Expr of_small = select(eq(u, one), y, math("log", {u}) * y / select(eq(u, one), one, u - one));
+  return max(x, number(0, x)) + of_small;
 }
 Expr softplus(const Node&, const Expr& x) { return softplus_of(x); }
 Expr softsign(const Node&, const Expr& x) { return x / (number(1, x) + math("abs", {x})); }
