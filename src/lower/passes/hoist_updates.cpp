@@ -115,6 +115,8 @@ class Hoister : public RangeMutator {
     if (!has_own_elements(tile)) return false;
     const auto moves = [&](const Expr& index) { return uses_var(index, loop.var.get()) || reads_memory(index); };
     if (std::ranges::any_of(store.indices, moves)) return false;
+    // Where the tile begins moves its elements, too.
+    if (std::ranges::any_of(tile.loops, [&](const ForNode* inner) { return moves(inner->min); })) return false;
     const auto scope = analyzer_.enter();
     analyzer_.bind(loop.var, loop.min, loop.extent);
     // Places that any step of the tile writes, beside those that one reads.

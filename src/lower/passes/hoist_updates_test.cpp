@@ -89,5 +89,15 @@ TEST(HoistUpdates, CopiesOfOneElementAreNotKeptApart) {
   }
 }
 
+// The loop moves the tile, though the place names the tile's loops alone.
+TEST(HoistUpdates, WhatBeginsElsewhereInEachStepStays) {
+  const Func func = parsed(std::string(kHead) +
+                           " {in_order = 1}:\n  for k in 4:\n    for i in k * 2 +: 2 unrolled:\n"
+                           "      A[i, 11] = A[i, 11] - A[i, k]\n");
+  const Func made = hoist_updates(func);
+  EXPECT_FALSE(keeps(made)) << to_text(made);
+  expect_same(func, made);
+}
+
 }  // namespace
 }  // namespace fettle
