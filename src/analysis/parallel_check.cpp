@@ -33,8 +33,9 @@ ParallelCheck::Known& ParallelCheck::known(size_t index) {
     k.problem = name_of(site) + " may write an element of " + w.buffer->name + " from several iterations";
     return k;
   }
-  // A block that only writes gives equal values wherever it runs twice. One that updates must not.
-  k.updates = block.init || reads_own_output(block);
+  // A block that only writes gives equal values wherever it runs twice. One that updates must not, nor one where the
+  // last value of an element counts.
+  k.updates = block.init || reads_own_output(block) || keeps_order(block);
   if (k.updates && !known_instances(index).injective)
     k.problem = name_of(site) + " may update one element in several iterations" +
                 (k.why_not_injective.empty() ? "" : " (" + k.why_not_injective + ")");

@@ -65,5 +65,26 @@ func shifted(A: f32[9], B: f32[9] output, C: f32[8] output):
   EXPECT_ERROR(parallel(s, {s.loop("t")}), E210);
 }
 
+// No iterator is bound to c, but c tells which of j's iterations run: the last of them counts.
+TEST(Parallel, E210LoopThatOnlyBoundsAnOrder) {
+  for (const char* bounds : {"for j in c * 3 +: 3:\n        block L(vi: scan[4] = i, vj: scan[6] = j)",
+                             "for j in 6:\n        block L(vi: scan[4] = i, vj: scan[6] = j) where j // 3 == c"}) {
+    auto s = schedule_from(fmt::format(R"(
+func last(A: f32[4, 6], B: f32[4] output):
+  for c in 2:
+    for i in 4:
+      {}:
+          reads A[vi, vj]
+          writes B[vi]
+          B[vi] = A[vi, vj]
+)",
+                                       bounds));
+    EXPECT_ERROR(parallel(s, {s.loop("c")}), E210);
+    EXPECT_ERROR(parallel(s, {s.loop("j")}), E210);
+    ASSERT_OK(parallel(s, {s.loop("i")}));
+    EXPECT_SAME_RESULT(s);
+  }
+}
+
 }  // namespace
 }  // namespace fettle
