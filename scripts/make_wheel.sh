@@ -9,6 +9,8 @@ if [ "${1:-}" = --sdist ]; then
   "$env/bin/python" -c "import scikit_build_core.build as backend; print('dist/' + backend.build_sdist('dist'))"
   exit
 fi
+exec 9>build-wheel/.lock
+flock 9  # two builds in one folder would install into each other's wheel
 made=build-wheel/as-built
 rm -rf "$made"
 # The compilers by the names that CMake calls them where it chooses: the compiler's cache serves both builds.
@@ -17,6 +19,10 @@ log=build-wheel/build.log
 "$env/bin/python" -m pip wheel -v --disable-pip-version-check --no-build-isolation --no-deps -w "$made" . >"$log" 2>&1 || {
   echo "make_wheel: the build failed ($log):" >&2
   { grep -A 12 -m 3 -E 'FAILED|CMake Error|error:' "$log" || tail -n 20 "$log"; } >&2
+  exit 1
+}
+"$env/bin/python" -m zipfile -l "$(ls "$made"/*.whl)" | grep -q '/scripts/fettle ' || {
+  echo "make_wheel: the wheel has no command ($log)" >&2
   exit 1
 }
 # Shared libraries of Debian's that the wheel's need come into it, under names of their own.
