@@ -202,6 +202,14 @@ AffineMap detect(const std::vector<Expr>& bindings, const std::vector<Expr>& ext
 
 }  // namespace
 
+OpenBalance open_balance(const Expr& outer, const Expr& inner, const Expr& count, int64_t tile) {
+  const auto begin = [&](int64_t later) { return (outer + later) * tile; };
+  const auto shared = [&](int64_t later) { return floordiv(begin(later) - count, 2); };
+  const Expr is_inside = lt(begin(1), count), back = select(le(1, outer), shared(1), 0);
+  return {begin(0) + inner - select(is_inside, 0, back),
+          select(is_inside, select(lt(begin(2), count), tile, tile - shared(2)), count - begin(0) + back)};
+}
+
 AffineMap detect_affine_map(const std::vector<Expr>& bindings, const std::vector<Expr>& extents,
                             const std::vector<VarDomain>& loops, const Expr& predicate, Analyzer& analyzer) {
   FETTLE_CHECK(bindings.size() == extents.size());

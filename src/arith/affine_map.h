@@ -6,7 +6,7 @@
 // part of a loop variable, or of such a sum (a fused loop that was split again). Digits that make up a source exactly
 // once, in sums without gaps, give a bijection. What `split` leaves is understood for each tail:
 //   exact, guard, mask   i0*f + i1, predicate i0*f + i1 < e
-//   balance              i0*q + min(i0, r) + i1, predicate i1 < q + (i0 < r ? 1 : 0)
+//   balance              i0*q + min(i0, r) + i1, predicate i1 < q + (i0 < r ? 1 : 0); of open extents open_balance
 //   shift                min(i0*f, e - f) + i1              (reaches all, some twice)
 // as is what `fuse` leaves: x / e1 and x % e1.
 
@@ -46,6 +46,20 @@ struct AffineMap {
 /// `analyzer` holds what is known of other variables (parameters, iterators of an outer block).
 AffineMap detect_affine_map(const std::vector<Expr>& bindings, const std::vector<Expr>& extents,
                             const std::vector<VarDomain>& loops, const Expr& predicate, Analyzer& analyzer);
+
+/// An open number of iterations in tiles that are as long, but for the last two, which share what is left for them. The
+/// last one begins `back` earlier than if it had all that is left:
+///   20 in tiles of 6: 6 + 6 + 4 + 4, back = 2
+/// For iteration `inner` of tile `outer`, of ceil(count / tile) tiles:
+///   index = outer*tile + inner - ((outer + 1)*tile < count ? 0 : back)
+///   inner < length = (outer + 1)*tile < count
+///                    ? ((outer + 2)*tile < count ? tile : tile - ((outer + 2)*tile - count) / 2)
+///                    : count - outer*tile + back
+///   back = outer > 0 ? ((outer + 1)*tile - count) / 2 : 0
+struct OpenBalance {
+  Expr index, length;
+};
+OpenBalance open_balance(const Expr& outer, const Expr& inner, const Expr& count, int64_t tile);
 
 /// The inverse of an index map over inputs in [0, shape[i]).
 struct IndexMapInverse {

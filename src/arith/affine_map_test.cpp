@@ -121,6 +121,38 @@ TEST(AffineMap, Tails) {
   }
 }
 
+// The tiles of an open count: each index once, as long as it is known how many tiles there are.
+TEST(AffineMap, OpenBalance) {
+  const Var count = make_var("n"), outer = make_var("i_0"), inner = make_var("i_1");
+  for (const int64_t tile : {3, 6, 14}) {
+    const OpenBalance balanced = open_balance(outer, inner, count, tile);
+    const auto detected = [&](const Expr& tiles, const Expr& predicate) {
+      Analyzer a;
+      a.bind(count, 0, 1000);
+      return detect_affine_map({balanced.index}, {count}, {{outer, {0, tiles}}, {inner, {0, tile}}}, predicate, a);
+    };
+    const Expr tiles = floordiv(count + (tile - 1), tile), inside = lt(inner, balanced.length);
+    const AffineMap map = detected(tiles, inside);
+    EXPECT_TRUE(map.bijective()) << map.reason << " " << to_text(balanced.index) << to_text(inside);
+    EXPECT_FALSE(detected(tiles + 1, inside).injective);
+    EXPECT_FALSE(detected(tiles, nullptr).injective);
+    for (int64_t n = 0; n < 4 * tile; ++n) {
+      std::vector<int64_t> found;
+      int64_t shortest = tile;
+      for (int64_t i = 0; i * tile < n; ++i) {
+        Point p{{count.get(), n}, {outer.get(), i}};
+        const int64_t length = evaluate(balanced.length, p);
+        shortest = std::min(shortest, length);
+        for (p[inner.get()] = 0; p[inner.get()] < length; ++p[inner.get()])
+          found.push_back(evaluate(balanced.index, p));
+      }
+      for (int64_t i = 0; i < n; ++i) ASSERT_EQ(found[static_cast<size_t>(i)], i) << n << " by " << tile;
+      EXPECT_EQ(found.size(), static_cast<size_t>(n));
+      EXPECT_TRUE(n <= tile || 2 * shortest >= tile) << n << " by " << tile;
+    }
+  }
+}
+
 TEST(AffineMap, NestedTails) {
   for (const Tail first : {Tail::kGuard, Tail::kBalance, Tail::kShift})
     for (const Tail second : {Tail::kGuard, Tail::kBalance, Tail::kShift}) {

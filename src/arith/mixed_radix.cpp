@@ -115,7 +115,7 @@ std::optional<DigitSum> MixedRadix::parse_form(LinearForm form) {
     sum.base.add_term(form.terms[i].expr, form.terms[i].coeff);
     form.terms.erase(form.terms.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  while (take_balance(form, sum) || take_shift(form, sum)) {
+  while (take_balance(form, sum) || take_open_balance(form, sum) || take_shift(form, sum)) {
   }
   for (const LinearTerm& t : form.terms) {
     auto term = parse_term(t.expr, t.coeff);
@@ -288,6 +288,83 @@ bool MixedRadix::take_balance(LinearForm& form, DigitSum& sum) {
   add_two_part(sum, k, {floormod(a_.to_expr(key), extent), extent, injective, w_sum->terms}, *x_sum, found->q + 1);
   form = std::move(rest);
   return true;
+}
+
+namespace {
+
+// The condition w < length of open_balance(x, w, count, tile).
+struct OpenBalanceCondition {
+  LinearForm x, w;
+  Expr count;
+  int64_t tile = 0;
+};
+
+std::optional<OpenBalanceCondition> open_balance_condition(const LinearForm& room, const MixedRadix& radix,
+                                                           Analyzer& analyzer) {
+  OpenBalanceCondition b;
+  Expr length;
+  for (const LinearTerm& t : room.terms) {
+    if (t.expr.as<SelectNode>() && t.coeff == 1 && !length)
+      length = t.expr;
+    else if (t.coeff < 0 && t.coeff != INT64_MIN)
+      b.w.terms.push_back({t.expr, -t.coeff});
+    else
+      return std::nullopt;
+  }
+  if (!length || b.w.terms.empty() || room.constant != -1) return std::nullopt;
+  const auto* is_inside = length.as<SelectNode>()->condition.as<BinaryNode>();
+  const auto* whole = length.as<SelectNode>()->if_true.as<SelectNode>();
+  const int64_t* tile = whole ? as_int(whole->if_true) : nullptr;
+  if (!is_inside || is_inside->op != BinaryOp::kLt || !tile || *tile < 2) return std::nullopt;
+  b.tile = *tile;
+  // (x + 1)*tile < count
+  LinearForm count = linear_form(is_inside->b - is_inside->a);
+  for (size_t i = 0; i < count.terms.size();) {
+    const LinearTerm t = count.terms[i];
+    if (!radix.uses_loops(t.expr)) {
+      ++i;
+      continue;
+    }
+    if (t.coeff > 0 || t.coeff % b.tile != 0) return std::nullopt;
+    b.x.terms.push_back({t.expr, -t.coeff / b.tile});
+    count.terms.erase(count.terms.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  if (b.x.terms.empty()) return std::nullopt;
+  count.add_constant(b.tile);
+  b.count = analyzer.to_expr(std::move(count));
+  const Expr x = analyzer.to_expr(b.x);
+  const Expr expected = analyzer.simplify(open_balance(x, analyzer.to_expr(b.w), b.count, b.tile).length);
+  return structural_equal(expected, length) ? std::optional(std::move(b)) : std::nullopt;
+}
+
+}  // namespace
+
+// k times the index of open_balance(x, w, count, tile): a source of extent `count`.
+bool MixedRadix::take_open_balance(LinearForm& form, DigitSum& sum) {
+  for (RadixCondition& condition : conditions_) {
+    if (!condition.comparison) continue;
+    const auto b = open_balance_condition(condition.room, *this, a_);
+    const int64_t k = b ? factor_in(form, b->w) : 0;
+    if (k <= 0) continue;
+    const Expr index = open_balance(a_.to_expr(b->x), a_.to_expr(b->w), b->count, b->tile).index;
+    LinearForm key = linear_form(a_.simplify(index)), rest = form;
+    rest.add(key, -k);
+    if (std::ranges::any_of(key.terms, [&](const LinearTerm& t) { return rest.coeff_of(t.expr) != 0; })) continue;
+    auto x_sum = parse_form(b->x), w_sum = parse_form(b->w);
+    if (!x_sum || !w_sum) return false;
+    const auto x_range = dense_range(*x_sum), w_range = dense_range(*w_sum);
+    const Expr tiles = floordiv(b->count + Expr(b->tile - 1), b->tile);
+    if (!x_range || !w_range || !a_.can_prove(le(b->tile, w_range->extent)) ||
+        !a_.can_prove_equal(x_range->extent, tiles))
+      return false;
+    // The key must differ from that of the same sum without the condition.
+    const bool injective = x_range->injective && w_range->injective;
+    condition.used = true;
+    add_two_part(sum, k, {floormod(a_.to_expr(key), b->count), b->count, injective, w_sum->terms}, *x_sum, b->tile);
+    form = std::move(rest);
+    return true;
+  }
+  return false;
 }
 
 // k*(min(x*f, c) + w): overlapping last tile, extent c + |w|.

@@ -75,6 +75,7 @@ class MixedRadix {
   std::optional<SumTerm> parse_term(const Expr& e, int64_t coeff);
   std::optional<Digit> part_of(const Expr& e, int64_t lower, int64_t modulus);
   bool take_balance(LinearForm& form, DigitSum& sum);
+  bool take_open_balance(LinearForm& form, DigitSum& sum);
   bool take_shift(LinearForm& form, DigitSum& sum);
   std::optional<SumRange> dense_range(DigitSum& sum);
   void add_two_part(DigitSum& sum, int64_t k, Source source, const DigitSum& high, int64_t scale);

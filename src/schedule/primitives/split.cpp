@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/touched_regions.h"
+#include "arith/affine_map.h"
 #include "base/ceil_div.h"
 #include "base/checks.h"
 #include "schedule/edit/edit_in_place.h"
@@ -77,6 +78,20 @@ Result<> plan_balance(const Schedule& s, const ForNode& loop, int64_t extent, co
   return {};
 }
 
+// Of an extent that is told when the program runs.
+Result<> plan_open_balance(const Schedule& s, const ForNode& loop, const std::vector<int64_t>& factors, int infer,
+                           Analyzer& analyzer, Plan& plan) {
+  if (factors.size() != 2 || infer != 0)
+    return refused(ErrorCode::E231, s.func(), &loop, "balance takes the size of tiles of an extent that is no constant");
+  const int64_t tile = factors[1];
+  const OpenBalance balanced = open_balance(plan.vars[0], plan.vars[1], loop.extent, tile);
+  plan.extents = {analyzer.simplify(floordiv(loop.extent + Expr(tile - 1), tile)), tile};
+  plan.index = balanced.index;
+  plan.predicate = lt(plan.vars[1], balanced.length);
+  plan.tail = Tail::kBalance;
+  return {};
+}
+
 Result<> plan_shift(const Schedule& s, const ForNode& loop, int64_t extent, int64_t tile, Plan& plan) {
   if (tile > extent)
     return refused(ErrorCode::E231, s.func(), &loop, "a tile of {} is larger than the extent {}", std::to_string(tile),
@@ -119,7 +134,7 @@ Result<> plan_symbolic(const Schedule& s, const SplitArgs& args, const ForNode& 
                        const std::vector<int64_t>& factors, int infer, int64_t product, Analyzer& analyzer,
                        Plan& plan) {
   const Expr& extent = loop.extent;
-  if (args.tail == Tail::kBalance || args.tail == Tail::kShift)
+  if (args.tail == Tail::kShift)
     return refused(ErrorCode::E231, s.func(), &loop, "the extent of loop {} is not a constant", loop.var->name);
   for (int64_t factor : factors) plan.extents.push_back(factor);
   bool divides;
@@ -134,6 +149,7 @@ Result<> plan_symbolic(const Schedule& s, const SplitArgs& args, const ForNode& 
   }
   if (!divides && args.tail == Tail::kExact)
     return refused(ErrorCode::E205, s.func(), &loop, "the extent of loop {} is not a constant", loop.var->name);
+  if (!divides && args.tail == Tail::kBalance && product > 2) return plan_open_balance(s, loop, factors, infer, analyzer, plan);
   plan.index = index_within(plan, 0);
   if (divides) return {};
   plan.predicate = lt(plan.index, extent);

@@ -50,9 +50,7 @@ Result<LoopRef> whole_rows(Schedule& s, const Loops& loops, const TilingRoles& r
 }
 
 Result<Loops> cut_rows(Schedule& s, LoopRef rows, int64_t height, bool flat) {
-  FETTLE_TRY(const Extent extent, extent_of_loop(s, rows));
-  const Tail tail = flat || !extent.constant ? Tail::kPartition : Tail::kBalance;
-  return split(s, {.loop = rows, .factors = {kInfer, height}, .tail = tail});
+  return split(s, {.loop = rows, .factors = {kInfer, height}, .tail = flat ? Tail::kPartition : Tail::kBalance});
 }
 
 Result<Loops> cut_columns(Schedule& s, LoopRef columns, int64_t vectors, int64_t lanes, bool padded) {

@@ -93,11 +93,11 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   const int64_t whole = p.second_row_extent / tile.second_rows, rest = p.second_row_extent % tile.second_rows;
   for (const auto& [count, second] : {std::pair{whole, tile.second_rows}, std::pair{int64_t{rest > 0}, rest}}) {
     if (count == 0) continue;
-    if (p.open_rows) {  // all are as high, but for the last
-      const int64_t left = p.row_extent % tile.rows;
+    if (p.open_rows && n_rows > 1) {  // all are as high, but for the last two
+      const int64_t left = p.row_extent - (n_rows - 2) * tile.rows;
       step += static_cast<double>(count) *
-              (cycles_per_step(tile.rows, second) * static_cast<double>(p.row_extent / tile.rows) +
-               (left > 0 ? cycles_per_step(left, second) : 0));
+              (cycles_per_step(tile.rows, second) * static_cast<double>(n_rows - 2) +
+               cycles_per_step(left - left / 2, second) + cycles_per_step(left / 2, second));
       continue;
     }
     step += static_cast<double>(count) * (cycles_per_step(q, second) * static_cast<double>(n_rows - r) +
@@ -158,16 +158,17 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
   return cost;
 }
 
-// Of an open number of rows: of some numbers around the typical one, each counting as much.
+// Of an open number of rows: of some numbers around the typical one, each counting as much, and of some that lie close
+// by, so that it does not matter much what they are multiples of.
 double predicted_cycles_of_any(const TileProblem& p, const Tile& tile, const Target& target) {
   if (!p.open_rows) return predicted_cycles(p, tile, target);
   double cost = 0;
-  for (const int64_t eighths : {1, 4, 8, 24}) {
-    TileProblem some = p;
-    some.row_extent = std::max<int64_t>(1, p.row_extent * eighths / 8);
-    cost +=
-        predicted_cycles(some, tile, target) * static_cast<double>(p.row_extent) / static_cast<double>(some.row_extent);
-  }
+  for (const int64_t eighths : {1, 4, 8, 24})
+    for (const int64_t more : {0, 1, 3}) {
+      TileProblem some = p;
+      some.row_extent = std::max<int64_t>(1, p.row_extent * eighths / 8) + more;
+      cost += predicted_cycles(some, tile, target) / static_cast<double>(some.row_extent);
+    }
   return cost;
 }
 
