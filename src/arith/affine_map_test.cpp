@@ -153,6 +153,24 @@ TEST(AffineMap, OpenBalance) {
   }
 }
 
+// Also of counts that are quotients: each index lies within.
+TEST(AffineMap, OpenBalanceStaysInside) {
+  const Var n = make_var("n"), outer = make_var("i_0"), inner = make_var("i_1");
+  const std::vector<Expr> counts = {n, floordiv(n + 3, 4), floordiv(n + 15, 16), n * 3, floordiv(n - 3, 2) + 1};
+  for (const Expr& count : counts)
+    for (const int64_t tile : {3, 4, 5, 6, 7, 14}) {
+      Analyzer a;
+      a.bind(n, 0, int64_t{1} << 40);
+      a.bind(outer, 0, a.simplify(floordiv(count + (tile - 1), tile)));
+      a.bind(inner, 0, tile);
+      const OpenBalance balanced = open_balance(outer, inner, count, tile);
+      const auto scope = a.assume(lt(inner, balanced.length));
+      const Expr index = Analyzer().simplify(balanced.index);
+      EXPECT_TRUE(a.can_prove_nonnegative(a.linear(index))) << to_text(count) << " by " << tile;
+      EXPECT_TRUE(a.can_prove_nonnegative(a.linear(count - index - 1))) << to_text(count) << " by " << tile;
+    }
+}
+
 TEST(AffineMap, NestedTails) {
   for (const Tail first : {Tail::kGuard, Tail::kBalance, Tail::kShift})
     for (const Tail second : {Tail::kGuard, Tail::kBalance, Tail::kShift}) {

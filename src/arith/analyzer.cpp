@@ -502,7 +502,7 @@ bool Analyzer::can_prove_equal(const Expr& a, const Expr& b) {
   return simplifier.prove_nonnegative(difference, 24);
 }
 
-bool Analyzer::can_prove_nonnegative(const LinearForm& form) { return Simplifier(*this).prove_nonnegative(form, 64); }
+bool Analyzer::can_prove_nonnegative(const LinearForm& form) { return Simplifier(*this).prove_nonnegative(form, 96); }
 
 std::optional<int64_t> Analyzer::constant_value(const Expr& e) {
   if (const int64_t* value = as_int(e)) return *value;

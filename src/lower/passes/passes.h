@@ -118,6 +118,7 @@ Func flatten_accesses(const Func& func);
 /// vectorized in them does not count. The turns of an open number may be none; those of a parallel loop are told apart
 /// in its body.
 ///   for i in 13: for j in 16 vectorized: if i*16 + j < 197: S   →   for i in 12: for j: S;  for j: if 192 + j < 197: S
+///   for i in (n + 15) / 16: …   →   for i in n / 16: for j: S;  if n / 16 < (n + 15) / 16: for j: if …: S
 Func peel_tails(const Func& func);
 
 /// Sums of many terms that are no products (means, norms, softmax, pooling) are taken in blocks, and the sums of blocks

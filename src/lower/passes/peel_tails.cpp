@@ -81,22 +81,37 @@ class Peeler : public RangeMutator {
         !is_zero(loop->min) || !may_be_doubled(inner))
       return RangeMutator::rewrite(s);
     if (holds_for(*loop, inner, loop->extent)) return s;  // nothing needs a turn of its own
-    const Expr last = turns ? Expr(*turns - 1) : analyzer_.simplify(loop->extent - 1);
-    const Stmt body = holds_for(*loop, inner, last);
-    if (!body) return s;
-    if (in_pieces)  // the turns are dealt out
-      return with_body(*loop, around(loop->body, if_then(lt(Expr(loop->var), last), body, inner)));
-    const bool runs = turns || analyzer_.can_prove(le(Expr(0), last));
-    const Stmt rest = substitute(inner, {{loop->var.get(), last}});
-    return around(loop->body, seq({with(*loop,
-                                        [&](ForNode& f) {
-                                          f.extent = runs ? last : max(last, Expr(0));
-                                          f.body = body;
-                                        }),
-                                   runs ? rest : if_then(le(Expr(0), last), rest)}));
+    for (const Expr& whole : whole_turns(*loop)) {
+      const Stmt body = holds_for(*loop, inner, whole);
+      if (!body) continue;
+      if (in_pieces)  // the turns are dealt out
+        return with_body(*loop, around(loop->body, if_then(lt(Expr(loop->var), whole), body, inner)));
+      const Expr runs =
+          turns ? bool_imm(true) : analyzer_.simplify(logical_and(le(Expr(0), whole), lt(whole, loop->extent)));
+      const Stmt rest = substitute(inner, {{loop->var.get(), whole}});
+      return around(loop->body, seq({with(*loop,
+                                          [&](ForNode& f) {
+                                            f.extent = analyzer_.simplify(max(whole, Expr(0)));
+                                            f.body = body;
+                                          }),
+                                     is_true(runs) ? rest : if_then(runs, rest)}));
+    }
+    return s;
   }
 
  private:
+  // How many turns may be whole: of an open number in tiles those that the tiles fill, or all but the last.
+  //   (n + 7) / 8: n / 8, (n + 7) / 8 - 1
+  std::vector<Expr> whole_turns(const ForNode& loop) {
+    if (const int64_t* turns = as_int(loop.extent)) return {Expr(*turns - 1)};
+    std::vector<Expr> found;
+    const auto* tiles = loop.extent.as<BinaryNode>();
+    const int64_t* tile = tiles && tiles->op == BinaryOp::kFloorDiv ? as_int(tiles->b) : nullptr;
+    if (tile && *tile > 1) found.push_back(analyzer_.simplify(floordiv(tiles->a - (*tile - 1), *tile)));
+    found.push_back(analyzer_.simplify(loop.extent - 1));
+    return found;
+  }
+
   // What the body allocates serves both parts.
   static Stmt around(const Stmt& body, const Stmt& parts) {
     const auto* allocate = body.as<AllocateNode>();

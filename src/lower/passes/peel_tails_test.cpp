@@ -31,16 +31,18 @@ TEST(PeelTails, TheLastTurnAloneKeepsItsGuard) {
   EXPECT_NE(text.find("< 197"), std::string::npos) << text;
 }
 
-// So does that of an open number of turns, which may be none; the turns of a parallel loop are told apart.
+// So do those of an open number, of which those that tiles fill are whole; the turns of a parallel loop are told apart.
 TEST(PeelTails, TurnsOfAnOpenNumber) {
-  const auto open = [](const std::string& range, const std::string& kind) {
-    return to_text(peel_tails(lowered("lowered func f(A: f32[n], B: f32[n] output, n: i64 in " + range +
+  const auto open = [](const std::string& range, const std::string& turns, const std::string& end = "n") {
+    return to_text(peel_tails(lowered("lowered func f(A: f32[n * 2], B: f32[n * 2] output, n: i64 in " + range +
                                       "):\n"
-                                      "  for i in (n + 15) // 16" +
-                                      kind +
+                                      "  for i in " +
+                                      turns +
                                       ":\n"
                                       "    for j in 16 vectorized:\n"
-                                      "      if i * 16 + j < n:\n"
+                                      "      if i * 16 + j < " +
+                                      end +
+                                      ":\n"
                                       "        B[i * 16 + j] = A[i * 16 + j] + 1.0\n")));
   };
   const auto guards = [](const std::string& text) {
@@ -48,10 +50,18 @@ TEST(PeelTails, TurnsOfAnOpenNumber) {
     for (size_t at = text.find("if "); at != std::string::npos; at = text.find("if ", at + 1)) ++n;
     return n;
   };
-  EXPECT_NE(open("1..512", "").find("for i in (n + 15) // 16 - 1:"), std::string::npos) << open("1..512", "");
-  EXPECT_EQ(guards(open("1..512", "")), 1) << open("1..512", "");
-  EXPECT_EQ(guards(open("0..512", "")), 2) << open("0..512", "") << "nothing is read where n is 0";
-  EXPECT_EQ(guards(open("0..512", " parallel")), 2) << open("0..512", " parallel");
+  for (const char* range : {"1..512", "0..512"}) {
+    const std::string text = open(range, "(n + 15) // 16");
+    EXPECT_NE(text.find("for i in n // 16:"), std::string::npos) << text;
+    EXPECT_NE(text.find("if n // 16 < (n + 15) // 16:"), std::string::npos) << text << "16 rows leave none";
+    EXPECT_EQ(guards(text), 2) << text;
+  }
+  const std::string parallel = open("0..512", "(n + 15) // 16 parallel");
+  EXPECT_EQ(guards(parallel), 2) << parallel;
+  // Of tiles that are no quotient all but the last.
+  const std::string sum = open("1..512", "n // 8 + 1", "n * 2");
+  EXPECT_NE(sum.find("for i in n // 8:"), std::string::npos) << sum;
+  EXPECT_EQ(guards(sum), 1) << sum;
 }
 
 // A transform of an image's tile: what the image's rows ask stays, what is allocated serves both parts.

@@ -82,7 +82,8 @@ Result<> plan_balance(const Schedule& s, const ForNode& loop, int64_t extent, co
 Result<> plan_open_balance(const Schedule& s, const ForNode& loop, const std::vector<int64_t>& factors, int infer,
                            Analyzer& analyzer, Plan& plan) {
   if (factors.size() != 2 || infer != 0)
-    return refused(ErrorCode::E231, s.func(), &loop, "balance takes the size of tiles of an extent that is no constant");
+    return refused(ErrorCode::E231, s.func(), &loop,
+                   "balance takes the size of tiles of an extent that is no constant");
   const int64_t tile = factors[1];
   const OpenBalance balanced = open_balance(plan.vars[0], plan.vars[1], loop.extent, tile);
   plan.extents = {analyzer.simplify(floordiv(loop.extent + Expr(tile - 1), tile)), tile};
@@ -149,7 +150,8 @@ Result<> plan_symbolic(const Schedule& s, const SplitArgs& args, const ForNode& 
   }
   if (!divides && args.tail == Tail::kExact)
     return refused(ErrorCode::E205, s.func(), &loop, "the extent of loop {} is not a constant", loop.var->name);
-  if (!divides && args.tail == Tail::kBalance && product > 2) return plan_open_balance(s, loop, factors, infer, analyzer, plan);
+  if (!divides && args.tail == Tail::kBalance && product > 2)
+    return plan_open_balance(s, loop, factors, infer, analyzer, plan);
   plan.index = index_within(plan, 0);
   if (divides) return {};
   plan.predicate = lt(plan.index, extent);

@@ -138,7 +138,7 @@ TEST(OpenExtents, RegisterTile) {
     auto s = product("n", "32", "16", weights);
     EXPECT_TRUE(fits_register_tile(s.func(), *blocks_of(s.func().root()).front()));
     ASSERT_OK(register_tile(s, avx512(), decider, s.block("C"), {.threads = 2}));
-    EXPECT_NE(to_text(s.func()).find("tail(partition)"), std::string::npos) << to_text(s.func());
+    EXPECT_NE(to_text(s.func()).find("tail(balance)"), std::string::npos) << to_text(s.func());
     EXPECT_REPLAYS(s);
     for (const int64_t n : {1, 13, 14, 100}) expect_same(s, n);
   }
