@@ -125,6 +125,7 @@ TileProblem tile_problem(const Tiling& t) {
   if (!t.roles.row) return p;
   p.row_extent = t.extent(*t.roles.row);
   p.open_rows = t.is_open(*t.roles.row);
+  p.balanced_rows = tail_of_rows(s, *t.roles.row, t.choice.flat) == Tail::kBalance;
   for (size_t i : t.roles.outside)
     if (t.merged(i)) p.row_extent *= t.extent(i);
   if (t.roles.second_row && !t.choice.flat)
@@ -503,7 +504,7 @@ Result<> Tiling::tile_loops(bool padded, BlockRef back) {
   }
   if (roles.row) {
     FETTLE_TRY(const LoopRef row, whole_rows(s, loops, roles, choice.flat));
-    FETTLE_TRY(const Loops parts, cut_rows(s, row, tile.rows, choice.flat));
+    FETTLE_TRY(const Loops parts, cut_rows(s, row, tile.rows, tail_of_rows(structure, *roles.row, choice.flat)));
     rows_outer.push_back(parts[0]);
     rows_inner.push_back(parts[1]);
   }

@@ -38,6 +38,7 @@ Result<> DotTiling::decide() {
   if (row) {
     p.row_extent = extent(*row);
     p.open_rows = structure.open[*row];
+    p.balanced_rows = tail_of_rows(structure, *row, false) == Tail::kBalance;
     if (const int64_t stride = a().strides[*row]; stride != AccessPattern::kIrregular)
       p.row_stride_bytes = std::abs(stride) * a().buffer->dtype.element_bytes();
   }
@@ -77,7 +78,7 @@ Result<> DotTiling::tile_loops() {
   for (size_t i : batch) nest.batch.push_back(loops[i]);
   for (size_t i : outside) nest.outside.push_back(loops[i]);
   if (row) {
-    FETTLE_TRY(const Loops rows, cut_rows(s, loops[*row], tile.rows, false));
+    FETTLE_TRY(const Loops rows, cut_rows(s, loops[*row], tile.rows, tail_of_rows(structure, *row, false)));
     nest.rows = {rows[0]};
     inner = {rows[1]};
   }

@@ -49,8 +49,15 @@ Result<LoopRef> whole_rows(Schedule& s, const Loops& loops, const TilingRoles& r
   return fuse(s, {.loops = Loops(last - 1 - static_cast<std::ptrdiff_t>(roles.flat), last)});
 }
 
-Result<Loops> cut_rows(Schedule& s, LoopRef rows, int64_t height, bool flat) {
-  return split(s, {.loop = rows, .factors = {kInfer, height}, .tail = flat ? Tail::kPartition : Tail::kBalance});
+Tail tail_of_rows(const BlockStructure& structure, size_t row, bool flat) {
+  const bool has_borders = structure.open[row] && std::ranges::any_of(structure.loads, [&](const AccessPattern& load) {
+                             return load.guarded && load.touches(row);
+                           });
+  return flat || has_borders ? Tail::kPartition : Tail::kBalance;
+}
+
+Result<Loops> cut_rows(Schedule& s, LoopRef rows, int64_t height, Tail tail) {
+  return split(s, {.loop = rows, .factors = {kInfer, height}, .tail = tail});
 }
 
 Result<Loops> cut_columns(Schedule& s, LoopRef columns, int64_t vectors, int64_t lanes, bool padded) {

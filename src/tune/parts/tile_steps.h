@@ -29,8 +29,11 @@ Result<BlockRef> accumulate_in_registers(Schedule& s, BlockRef block, const std:
 
 /// The loop over the rows, those of roles.flat fused with it where `flat`.
 Result<LoopRef> whole_rows(Schedule& s, const Loops& loops, const TilingRoles& roles, bool flat);
-/// [tiles, rows of a tile]. Tiles of flat rows, and of an open number of them, are all as high, but for the last.
-Result<Loops> cut_rows(Schedule& s, LoopRef rows, int64_t height, bool flat);
+/// How the last tiles of rows are cut. Tiles of flat rows are all as high but for the last, for they cross borders. So
+/// are those of an open number of pixels in windows: each height at a border is code.
+Tail tail_of_rows(const BlockStructure& structure, size_t row, bool flat);
+/// [tiles, rows of a tile].
+Result<Loops> cut_rows(Schedule& s, LoopRef rows, int64_t height, Tail tail);
 /// [panels, vectors of a tile, lanes]. `padded`: what is read has surplus lanes.
 Result<Loops> cut_columns(Schedule& s, LoopRef columns, int64_t vectors, int64_t lanes, bool padded);
 

@@ -21,7 +21,7 @@ TEST(TileSteps, MakeATileByHand) {
   const auto back = accumulate_in_registers(s, block);
   ASSERT_OK(back);
   const Loops loops = s.loops(block);
-  const auto rows = cut_rows(s, loops[0], 4, false), columns = cut_columns(s, loops[1], 2, 8, false);
+  const auto rows = cut_rows(s, loops[0], 4, Tail::kBalance), columns = cut_columns(s, loops[1], 2, 8, false);
   ASSERT_OK(rows);
   ASSERT_OK(columns);
   const Loops outer = TileLoops{.panels = {(*columns)[0]}, .rows = {(*rows)[0]}}.around();

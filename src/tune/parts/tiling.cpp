@@ -95,9 +95,9 @@ double predicted_cycles(const TileProblem& p, const Tile& tile, const Target& ta
     if (count == 0) continue;
     if (p.open_rows && n_rows > 1) {  // all are as high, but for the last two
       const int64_t left = p.row_extent - (n_rows - 2) * tile.rows;
-      step +=
-          static_cast<double>(count) * (cycles_per_step(tile.rows, second) * static_cast<double>(n_rows - 2) +
-                                        cycles_per_step(left - left / 2, second) + cycles_per_step(left / 2, second));
+      const int64_t last = p.balanced_rows ? left / 2 : left - tile.rows;
+      step += static_cast<double>(count) * (cycles_per_step(tile.rows, second) * static_cast<double>(n_rows - 2) +
+                                            cycles_per_step(left - last, second) + cycles_per_step(last, second));
       continue;
     }
     step += static_cast<double>(count) * (cycles_per_step(q, second) * static_cast<double>(n_rows - r) +

@@ -67,6 +67,7 @@ struct TileProblem {
   bool multiplies = true;
   bool streamed = false;         // what rows read comes from beyond the second-level cache
   int64_t row_stride_bytes = 0;  // between rows, where they are read in place
+  bool balanced_rows = true;     // else all tiles are as high, but for the last
   bool open_rows = false;        // as many as the program is told when it runs: each height of a tile is code
   int threads = 1;
 };

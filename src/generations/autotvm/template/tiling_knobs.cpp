@@ -134,9 +134,10 @@ Result<Loops> Tiling::row_tiles(const Loops& loops) {
   }
   if (!roles.row) return Loops();
   FETTLE_TRY(const LoopRef row, whole_rows(schedule(), loops, roles, flat));
-  if (height > 0) return cut_rows(schedule(), row, height, flat);
+  const Tail tail = flat ? Tail::kPartition : Tail::kBalance;
+  if (height > 0) return cut_rows(schedule(), row, height, tail);
   const int64_t most = flat ? std::min(which.max_rows, extent(*roles.row)) : which.max_rows;
-  return cut_rows_by_knob(row, row_knob, most, flat ? Tail::kPartition : Tail::kBalance);
+  return cut_rows_by_knob(row, row_knob, most, tail);
 }
 
 //   for k: …   →   for k_0: for k_1 in 4 unrolled: …
