@@ -143,6 +143,7 @@ constexpr std::array kCode = std::to_array<Pass>({
     {"unroll_loops", each<unroll_loops>},
     {"relax_lane_masks", each<relax_lane_masks>},
     {"place_tiles", place},
+    {"collapse_parallel", each<collapse_parallel>},
 });
 /// As they are for those who read the loops themselves.
 constexpr std::array kLoops = std::to_array<Pass>({

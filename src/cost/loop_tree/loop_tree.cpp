@@ -337,7 +337,10 @@ class TreeBuilder {
   CostNode build_loop(const ForNode& loop) {
     CostNode node;
     node.kind = CostNode::Kind::kLoop;
-    node.parallel = loop.loop_kind == ForKind::kParallel && !inside_parallel_;
+    // Of nested ones the innermost: lowering makes one loop of them, of as many iterations as all have.
+    const auto* nested = loop.body.as<ForNode>();
+    node.parallel = loop.loop_kind == ForKind::kParallel && !inside_parallel_ &&
+                    !(nested && nested->loop_kind == ForKind::kParallel);
     if (const int64_t* known = as_int(loop.extent)) {
       node.extent = static_cast<double>(std::max<int64_t>(0, *known));
     } else {

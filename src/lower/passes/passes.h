@@ -220,6 +220,10 @@ Stmt relax_lane_masks(const Stmt& body);
 /// What a lane of a mask, or of what it compares, is; nothing where it is not constant.
 std::optional<int64_t> lane_value(const Expr& e, int64_t lane);
 
+/// A parallel loop around another one, and nothing else, becomes one with it: threads are asked once, and deal out all.
+///   for i in n parallel: for j in m parallel: S   →   for i_j in n*m parallel: i = i_j / m; j = i_j % m; S
+Func collapse_parallel(const Func& func);
+
 /// Whether anything depends on a condition, or on loops around: without, passes on guards have nothing to do.
 bool has_guards(const Stmt& body);
 

@@ -61,6 +61,16 @@ std::pair<size_t, size_t> best_group(const std::vector<Outer>& loops, int64_t th
   return group;
 }
 
+// The loops around the one that is dealt out, those of open numbers: lowering makes one loop of them all.
+void share_around(Schedule& s, const std::vector<Outer>& loops, size_t at) {
+  while (at-- > 0) {
+    const auto stmt = s.loop(loops[at].loop);
+    const auto* inner = stmt ? stmt->as<ForNode>()->body.as<ForNode>() : nullptr;
+    if (!inner || inner->loop_kind != ForKind::kParallel || loops[at].extent.constant) return;
+    if (!parallel(s, {.loop = loops[at].loop})) return;
+  }
+}
+
 }  // namespace
 
 double alone_ns(const Target& target, const BlockStructure& block, int64_t calls) {
@@ -126,6 +136,7 @@ Result<> parallelize(Schedule& s, const std::vector<LoopRef>& loops, const Paral
   }
   if (parallel(trial, {.loop = loop})) {
     s = std::move(trial);
+    share_around(s, serial, begin);
     return {};
   }
   for (const Outer& outer : serial)

@@ -27,7 +27,8 @@ struct ParallelOptions {
   double alone_ns = 0;
 };
 /// Makes parallel what is worth it among `loops`, the outermost loops of one nest, adjacent, outermost first: one of
-/// them, or the first few fused. Does nothing for one thread, or where no loop has independent iterations.
+/// them, or the first few fused, and those around it that run an open number of times. Does nothing for one thread, or
+/// where no loop has independent iterations.
 Result<> parallelize(Schedule& s, const std::vector<LoopRef>& loops, const ParallelOptions& options);
 
 /// Fuses the first of these loops, adjacent, outermost first, up to the `n`-th that iterates, and makes them parallel.
