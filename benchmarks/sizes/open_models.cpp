@@ -207,8 +207,9 @@ Result<> bench_open_models(Report& report, const OpenModelOptions& options) {
       ratios.fixed.add(timed.over(1));
       ratios.arenas.add(timed.arenas);
       ratios.table_us.add(timed.table_us);
-      std::string line = fmt::format("{:12} {:20} open {:8.2f} ms, fixed {:8.2f} ms, {:.3f}", model.name,
-                                     shape_to_string(shapes.begin()->second), timed.ms(0), timed.ms(1), timed.over(1));
+      std::string line =
+          fmt::format("{:12} {:20} open {:8.2f} ms, fixed {:8.2f} ms, {:.3f}, arena {:.3f}", model.name,
+                      shape_to_string(shapes.begin()->second), timed.ms(0), timed.ms(1), timed.over(1), timed.arenas);
       if (!contest.peers.empty()) {
         ratios.peers.add(std::max(timed.over(2), timed.over(3)));
         line += fmt::format(", ONNX Runtime {:8.2f} ms, OpenVINO {:8.2f} ms, {:.3f}", timed.ms(2), timed.ms(3),

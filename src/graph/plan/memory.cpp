@@ -8,6 +8,9 @@
 namespace fettle {
 namespace {
 
+/// Orders of more lifetimes than these are that of typical sizes: comparing takes the square of their number.
+constexpr size_t kMostCompared = 2000;
+
 Dim rounded(const Dim& bytes) { return ceildiv(bytes, kArenaAlignment) * kArenaAlignment; }
 
 bool live_together(const Lifetime& a, const Lifetime& b) {
@@ -39,37 +42,125 @@ class Places {
   std::vector<ArenaPlace> places;
 };
 
-}  // namespace
+/// Where lifetimes lie for some sizes.
+struct Packing {
+  std::vector<int64_t> sizes, offsets;
+  int64_t bytes = 0;
+};
 
-ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes, const std::string& name) {
-  // Where each lies at typical sizes.
+Packing pack(const std::vector<Lifetime>& lifetimes, std::vector<int64_t> sizes) {
   const size_t n = lifetimes.size();
-  std::vector<int64_t> sizes, offsets(n, 0);
-  for (const Lifetime& life : lifetimes) sizes.push_back(rounded(life.size_bytes.typical()).value());
+  Packing packing{std::move(sizes), std::vector<int64_t>(n, 0)};
   std::vector<size_t> by_size(n);
   std::iota(by_size.begin(), by_size.end(), size_t{0});
-  std::stable_sort(by_size.begin(), by_size.end(), [&](size_t a, size_t b) {
-    return lifetimes[a].size_bytes.typical() > lifetimes[b].size_bytes.typical();
-  });
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [&](size_t a, size_t b) { return packing.sizes[a] > packing.sizes[b]; });
   std::vector<size_t> placed;
   for (size_t i : by_size) {
     std::vector<std::pair<int64_t, int64_t>> taken;  // [begin, end), in memory, of what lives at the same time
     for (size_t j : placed)
-      if (live_together(lifetimes[i], lifetimes[j])) taken.emplace_back(offsets[j], offsets[j] + sizes[j]);
+      if (live_together(lifetimes[i], lifetimes[j]))
+        taken.emplace_back(packing.offsets[j], packing.offsets[j] + packing.sizes[j]);
     std::sort(taken.begin(), taken.end());
     int64_t at = 0;
     for (const auto& [begin, end] : taken) {
-      if (begin - at >= sizes[i]) break;
+      if (begin - at >= packing.sizes[i]) break;
       at = std::max(at, end);
     }
-    offsets[i] = at;
+    packing.offsets[i] = at;
+    packing.bytes = std::max(packing.bytes, at + packing.sizes[i]);
     placed.push_back(i);
   }
+  return packing;
+}
+
+/// Lifetimes from the lowest to the highest.
+std::vector<size_t> upwards(const Packing& packing) {
+  std::vector<size_t> order(packing.offsets.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    // What takes no bytes may lie where another begins.
+    return std::pair(packing.offsets[a], -packing.sizes[a]) < std::pair(packing.offsets[b], -packing.sizes[b]);
+  });
+  return order;
+}
+
+/// Bytes for other sizes, where each lies above those that it lies above in the order.
+int64_t bytes_in_order(const std::vector<Lifetime>& lifetimes, const std::vector<size_t>& order,
+                       const std::vector<int64_t>& sizes) {
+  int64_t bytes = 0;
+  std::vector<int64_t> ends(order.size(), 0);
+  for (size_t k = 0; k < order.size(); ++k) {
+    int64_t at = 0;
+    for (size_t l = 0; l < k; ++l)
+      if (live_together(lifetimes[order[k]], lifetimes[order[l]])) at = std::max(at, ends[order[l]]);
+    ends[order[k]] = at + sizes[order[k]];
+    bytes = std::max(bytes, ends[order[k]]);
+  }
+  return bytes;
+}
+
+/// The lifetimes' bytes at typical sizes, then at multiples of all of these and of each; alone where none is open.
+std::vector<std::vector<int64_t>> some_sizes(const std::vector<Lifetime>& lifetimes) {
+  constexpr size_t kMostSymbols = 4;
+  std::vector<Dim> symbols;
+  for (const Lifetime& life : lifetimes)
+    life.size_bytes.for_each_symbol([&](const Dim& symbol) {
+      if (std::ranges::find(symbols, symbol) == symbols.end()) symbols.push_back(symbol);
+    });
+  std::vector<std::vector<int64_t>> samples;
+  // `of`: the only symbol that is not typical, or all
+  const auto add = [&](std::string_view of, double times) {
+    std::vector<int64_t> sizes;
+    const auto value = [&](std::string_view name) -> std::optional<Dim> {
+      const Dim& symbol = *std::ranges::find(symbols, name, &Dim::symbol_name);
+      const double scale = of.empty() || of == name ? times : 1;
+      const int64_t divisor = std::max<int64_t>(symbol.divisor(), 1);
+      const auto multiple = static_cast<int64_t>(static_cast<double>(symbol.typical()) * scale) / divisor * divisor;
+      return std::clamp(multiple, symbol.min(), symbol.max());
+    };
+    for (const Lifetime& life : lifetimes) sizes.push_back(rounded(life.size_bytes.substitute(value)).value());
+    samples.push_back(std::move(sizes));
+  };
+  add({}, 1);
+  if (symbols.empty() || lifetimes.size() > kMostCompared) return samples;
+  for (const double times : {0.25, 0.5, 2.0, 4.0}) add({}, times);
+  for (size_t i = 0; i < std::min(symbols.size(), kMostSymbols) && symbols.size() > 1; ++i)
+    for (const double times : {2.0, 4.0}) add(symbols[i].symbol_name(), times);
+  return samples;
+}
+
+/// The packing for one of some sizes whose order takes least for all of them, by the worst case over the best packing.
+Packing best_packing(const std::vector<Lifetime>& lifetimes) {
+  const std::vector<std::vector<int64_t>> samples = some_sizes(lifetimes);
+  std::vector<Packing> packings;
+  for (const std::vector<int64_t>& sizes : samples) packings.push_back(pack(lifetimes, sizes));
+  size_t best = 0;
+  double least = 0;
+  for (size_t i = 0; i < packings.size() && packings.size() > 1; ++i) {
+    const std::vector<size_t> order = upwards(packings[i]);
+    double worst = 1;
+    for (size_t j = 0; j < samples.size(); ++j)
+      worst = std::max(worst, static_cast<double>(bytes_in_order(lifetimes, order, samples[j])) /
+                                  static_cast<double>(std::max<int64_t>(packings[j].bytes, 1)));
+    if (i > 0 && worst >= least) continue;
+    least = worst;
+    best = i;
+  }
+  return std::move(packings[best]);
+}
+
+}  // namespace
+
+ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes, const std::string& name) {
+  const size_t n = lifetimes.size();
+  const Packing packing = best_packing(lifetimes);
+  const std::vector<int64_t>&sizes = packing.sizes, &offsets = packing.offsets;
+  const std::vector<size_t> placed = upwards(packing);
 
   // Where each lies for all sizes: above those that it lies above there.
   ArenaPlan plan;
   plan.offsets.resize(n);
-  std::stable_sort(placed.begin(), placed.end(), [&](size_t a, size_t b) { return offsets[a] < offsets[b]; });
   Places places{name, {}};
   std::vector<Dim> ends(n);
   // The ends of some, without those that lie below another of them: these end lower, whatever the sizes are.

@@ -33,7 +33,8 @@ struct ArenaPlan {
 
 /// Places of lifetimes such that no two that overlap in time overlap in memory. Largest first, each at the lowest gap
 /// that fits (greedy by size; Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
-/// Where sizes are open, this decides at typical sizes who lies above whom, for all sizes; each lies as low as it can.
+/// Where sizes are open, this decides at some sizes who lies above whom, for all; each lies as low as it can. These are
+/// the typical ones, or multiples of them if what they decide takes less in the worst case.
 /// Sizes of its own are called after `name`, with a number behind it.
 ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes, const std::string& name = "place");
 
