@@ -11,6 +11,7 @@
 #include "ir/annotations.h"
 #include "polyhedral/placement.h"
 #include "polyhedral/register_tiles.h"
+#include "polyhedral/uniform_distances.h"
 #include "polyhedral/unroll_and_jam.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/steps.h"
@@ -148,7 +149,8 @@ Result<Found> find_order(const AffineNest& nest, const PolyhedralOptions& option
     return fail(ErrorCode::E209, fmt::format("{} blocks are too many to order at once", nest.statements().size()));
   return within_isl(options.operations, [&]() -> Result<Found> {
     const isl::union_map dependences =
-        nest.dependences(options.reassociate ? Reassociation::kReductions : Reassociation::kNone);
+        without_bounds(nest.direct_dependences(options.reassociate ? Reassociation::kReductions : Reassociation::kNone),
+                       nest.domain());
     const bool fuses = options.fusion != FusionStrategy::kMin;
     isl::schedule schedule = solve(nest, dependences, fuses, options.allow_skewing);
     if (options.fusion == FusionStrategy::kPreserve3Coincident && nest.statements().size() > 1) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "analysis/verify.h"
+#include "polyhedral/unroll_and_jam.h"
 #include "schedule/primitives.h"
 #include "schedule/test_programs_affine.h"
 #include "schedule/testing.h"
@@ -196,6 +197,25 @@ TEST(PolyhedralScheduler, JamsRowsOfARecurrence) {
     EXPECT_EQ(rows_of_tile.as<ForNode>()->loop_kind, ForKind::kUnrolled) << to_text(s.func());
     EXPECT_EQ(*as_int(rows_of_tile.as<ForNode>()->extent), 4);
   }
+}
+
+// What waits longer than four rows work has eight at once.
+TEST(PolyhedralScheduler, JamsAsManyRowsAsHideALatency) {
+  const auto rows = [](const std::string& value) {
+    const auto s = schedule_from(
+        "func f(A: f32[10, 30] output):\n"
+        "  for i in 10:\n"
+        "    for j in 28:\n"
+        "      block S(vi: scan[10] = i, vj: scan[28] = j):\n"
+        "        reads A[vi, vj +: 3]\n"
+        "        writes A[vi, vj + 1]\n"
+        "        A[vi, vj + 1] = " +
+        value + "\n");
+    return rows_to_jam(*find_block(s.func()->body, "S"), 4);
+  };
+  EXPECT_EQ(rows("(A[vi, vj] + A[vi, vj + 1] + A[vi, vj + 2]) / 3.0"), 8);
+  // Most of this work waits for nothing.
+  EXPECT_EQ(rows("A[vi, vj] + (f32(vi) * 2.0 + 3.0) * (f32(vj) * 4.0 - 1.0) * (f32(vi) * 2.0 - 5.0)"), 4);
 }
 
 // Rows that do not wait for each other are not skewed. The sums along each go along memory.

@@ -1,8 +1,43 @@
 #include "polyhedral/unroll_and_jam.h"
 
+#include <algorithm>
+
+#include "ir/query.h"
 #include "schedule/primitives.h"
 
 namespace fettle {
+namespace {
+
+constexpr int64_t kFewRows = 4, kManyRows = 8;
+// Cycles: a store and the load of what it wrote, a division, and divisions or other operations side by side.
+constexpr double kThroughMemory = 8, kDivision = 13, kDivisionBeside = 5, kOperationBeside = 0.5;
+
+// The most cycles from an element of `buffer` to the value. Less than 0: none is read.
+double longest_chain(const Expr& value, const Buffer& buffer, int latency) {
+  constexpr double kNone = -1e9;
+  if (const auto* read = value.as<LoadNode>()) return read->buffer == buffer ? 0 : kNone;
+  double longest = kNone;
+  walk(value, [&](const Expr& e) {
+    if (e.get() != value.get()) longest = std::max(longest, longest_chain(e, buffer, latency));
+    return e.get() == value.get();
+  });
+  const auto* binary = value.as<BinaryNode>();
+  if (!binary) return longest;
+  return longest + (binary->op == BinaryOp::kDiv ? kDivision : latency);
+}
+
+}  // namespace
+
+int64_t rows_to_jam(const BlockNode& block, int latency) {
+  double waits = 0, works = 0;
+  each_node<StoreNode>(block.body, [&](const StoreNode& store) {
+    waits = std::max(waits, kThroughMemory + longest_chain(store.value, store.buffer, latency));
+    each_node<BinaryNode>(store.value, [&](const BinaryNode& op) {
+      if (op.dtype == store.buffer->dtype) works += op.op == BinaryOp::kDiv ? kDivisionBeside : kOperationBeside;
+    });
+  });
+  return waits > kFewRows * works ? kManyRows : kFewRows;
+}
 
 std::optional<JammedRows> jam_rows(const IndexMap& map, size_t members, bool rows_wait, int64_t rows) {
   if (members < 2 || map.outputs.size() != members) return std::nullopt;

@@ -17,6 +17,10 @@ struct JammedRows {
   int64_t rows = 1;
 };
 
+/// How many rows of a recurrence hide what an iteration of `block` waits for: 4 or 8. It waits for operations in turn,
+/// of `latency` cycles each, from an element of the buffer that it writes to the next.
+int64_t rows_to_jam(const BlockNode& block, int latency);
+
 /// Unroll-and-jam of the last two rows of a permutable order, the last of which carries dependences:
 ///   (…, r, s) → (…, r // rows, s, r)       where r carries none
 ///   (…, r, s) → (…, r // rows, r + s, r)   where r does

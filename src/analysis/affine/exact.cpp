@@ -7,8 +7,10 @@
 #include "analysis/affine/nest.h"
 
 namespace fettle {
-Result<> check_iterations_independent(const Func& func, const ForNode& loop) {
-  FETTLE_TRY(const AffineNest nest, AffineNest::of(func, Stmt(Ref<const ForNode>(&loop))));
+namespace {
+
+Result<> check_independent(const Func& func, const ForNode& loop, Known known) {
+  FETTLE_TRY(const AffineNest nest, AffineNest::of(func, Stmt(Ref<const ForNode>(&loop)), nullptr, known));
   FETTLE_TRY(const isl::union_map iteration, nest.map_of([](const NestStatement&) { return std::string("[l0]"); }));
   return within_isl(kIslCheckOperations, [&]() -> Result<> {
     const isl::union_map apart(isl_context(), "{ [a] -> [b] : a != b }");
@@ -26,6 +28,13 @@ Result<> check_iterations_independent(const Func& func, const ForNode& loop) {
     });
     return result;
   });
+}
+
+}  // namespace
+
+Result<> check_iterations_independent(const Func& func, const ForNode& loop) {
+  if (check_independent(func, loop, Known::kNothing)) return {};
+  return check_independent(func, loop, Known::kRanges);
 }
 
 Result<> check_bindings_inside(const Func& func, const BlockSite& site) {

@@ -53,13 +53,13 @@ std::string NestStatement::instance(std::string_view prefix) const {
 
 class NestReader {
  public:
-  explicit NestReader(const Func& func) : func_(func), ctx_(isl_context()) {}
+  NestReader(const Func& func, Known known) : func_(func), known_(known), ctx_(isl_context()) {}
 
   Result<AffineNest> read(const Stmt& top, const StmtNode* place) {
     FETTLE_TRY_VOID(read_parameters(place));
     nest_.domain_ = isl::union_set(ctx_, "{ }");
-    for (isl::union_map* empty :
-         {&nest_.schedule_, &nest_.reads_, &nest_.writes_, &nest_.updates_, &nest_.interchangeable_})
+    for (isl::union_map* empty : {&nest_.schedule_, &nest_.reads_, &nest_.writes_, &nest_.certain_writes_,
+                                  &nest_.updates_, &nest_.interchangeable_})
       *empty = isl::union_map(ctx_, "{ }");
     FETTLE_TRY_VOID(visit(top));
     size_t dims = 0;
@@ -105,6 +105,7 @@ class NestReader {
         for (const IterVar& iter : static_cast<const BlockNode*>(around[i])->iters) add_range(iter.var, 0, iter.extent);
       }
     }
+    if (known_ == Known::kNothing) known.clear();
     nest_.parameters_ = names.empty() ? "" : fmt::format("[{}] -> ", joined(names));
     nest_.context_ =
         isl::set(ctx_, fmt::format("{}{{ : {} }}", nest_.parameters_, known.empty() ? "true" : joined(known, " and ")));
@@ -213,12 +214,16 @@ class NestReader {
     const auto touches = [&](isl::union_map& all, const Buffer& buffer, const std::vector<Range>& ranges) {
       add(all, elements(statement, buffer, ranges, iters));
     };
+    const auto is_affine = [&](const Expr& index) { return iters.expression(index).has_value(); };
     if (accesses_are_plain(block)) {
       for (const Stmt& part : {block.init, block.body}) {
         if (!part) continue;
         each_node<StoreNode>(part, [&](const StoreNode& access) {
           const bool own = update && (&access == update || part == block.init);
           touches(own ? nest_.updates_ : nest_.writes_, access.buffer, ranges_of_indices(access.indices));
+          if (!own && exact_ && !contains<IfNode>(part, [](const IfNode&) { return true; }) &&
+              std::ranges::all_of(access.indices, is_affine))
+            touches(nest_.certain_writes_, access.buffer, ranges_of_indices(access.indices));
         });
         each_node<LoadNode>(part, [&](const LoadNode& access) {
           const bool own =
@@ -293,6 +298,7 @@ class NestReader {
   }
 
   const Func& func_;
+  Known known_;
   isl::ctx ctx_;
   AffineNest nest_;
   std::vector<const ForNode*> loops_;
@@ -301,8 +307,8 @@ class NestReader {
   bool exact_ = true;
 };
 
-Result<AffineNest> AffineNest::of(const Func& func, const Stmt& top, const StmtNode* place) {
-  return within_isl(kIslCheckOperations, [&] { return NestReader(func).read(top, place ? place : top.get()); });
+Result<AffineNest> AffineNest::of(const Func& func, const Stmt& top, const StmtNode* place, Known known) {
+  return within_isl(kIslCheckOperations, [&] { return NestReader(func, known).read(top, place ? place : top.get()); });
 }
 
 namespace {
@@ -325,6 +331,30 @@ isl::union_map AffineNest::dependences(Reassociation reassociation) const {
   return met.unite(pairs(written, reads_.unite(writes_), schedule_))
       .unite(pairs(reads_, written, schedule_))
       .unite(pairs(writes_, updates_, schedule_))
+      .coalesce();
+}
+
+isl::union_map AffineNest::direct_dependences(Reassociation reassociation) const {
+  const isl::union_map uncertain = writes_.subtract(certain_writes_);
+  const auto pairs_without = [&](const isl::union_map& earlier, const isl::union_map& later) {
+    return isl::union_access_info(later)
+        .set_may_source(earlier)
+        .set_kill(certain_writes_)
+        .set_schedule_map(schedule_)
+        .compute_flow()
+        .may_dependence();
+  };
+  const isl::union_map overwritten = isl::union_access_info(reads_.unite(writes_).unite(updates_))
+                                         .set_must_source(certain_writes_)
+                                         .set_schedule_map(schedule_)
+                                         .compute_flow()
+                                         .may_dependence();
+  isl::union_map met = pairs_without(updates_, updates_);
+  if (reassociation == Reassociation::kReductions) met = met.subtract(interchangeable_);
+  return met.unite(overwritten)
+      .unite(pairs_without(uncertain, reads_.unite(writes_).unite(updates_)))
+      .unite(pairs_without(updates_, reads_.unite(writes_)))
+      .unite(pairs_without(reads_, writes_.unite(updates_)))
       .coalesce();
 }
 

@@ -29,6 +29,12 @@ enum class Reassociation {
   kReductions,  // those of a reduction: instances of one block that differ in its reduce iterators alone
 };
 
+/// What is known of a nest's parameters.
+enum class Known {
+  kRanges,   // of loops around it, and of integer parameters
+  kNothing,  // instances are those of all values, so what holds of them holds; isl has far less to do
+};
+
 /// What stands below one statement of a program. Variables of loops around it and integer parameters are isl's
 /// parameters: nothing is said of instances in different iterations of those loops.
 class AffineNest {
@@ -36,7 +42,8 @@ class AffineNest {
   /// E209 where a loop's bounds, a predicate or a binding reads memory, or where something else than loops,
   /// conditions and blocks stands in it. What is no affine bound or index is left out: the sets are then larger.
   /// `place`: where `top` stands in the program, if it is no node of it: part of that sequence, say.
-  static Result<AffineNest> of(const Func& func, const Stmt& top, const StmtNode* place = nullptr);
+  static Result<AffineNest> of(const Func& func, const Stmt& top, const StmtNode* place = nullptr,
+                               Known known = Known::kRanges);
 
   const std::vector<NestStatement>& statements() const { return statements_; }
   const IslText& names() const { return text_; }
@@ -50,6 +57,9 @@ class AffineNest {
   const isl::union_map& schedule() const { return schedule_; }
   /// Pairs of instances that touch one element, one of them to write it, the earlier first.
   isl::union_map dependences(Reassociation reassociation) const;
+  /// Those of them between which no other instance surely writes the element. All others follow from these in turn, so
+  /// what keeps these keeps all. They are fewer and simpler: mostly of constant distances.
+  isl::union_map direct_dependences(Reassociation reassociation) const;
 
   /// S<k>[l…] → what `values` says of a statement, in isl's notation.
   Result<isl::union_map> map_of(FunctionRef<std::string(const NestStatement&)> values) const;
@@ -68,6 +78,7 @@ class AffineNest {
   isl::union_set domain_;
   isl::union_map schedule_;
   isl::union_map reads_, writes_;   // but for the updates
+  isl::union_map certain_writes_;   // what is known to be written by each instance
   isl::union_map updates_;          // elements that a reduction reads and writes
   isl::union_map interchangeable_;  // pairs of a reduction's instances that may change places
 };

@@ -115,8 +115,8 @@ Func flatten_accesses(const Func& func);
 
 /// The last iteration of a loop stands by itself where its guards then hold in all others. Guards that do not depend on
 /// the loop stay in both parts. Buffers that the loop allocates serve both. Innermost loops only; what is unrolled or
-/// vectorized in them does not count. The turns of an open number may be none; those of a parallel loop are told apart
-/// in its body.
+/// vectorized in them does not count, nor do loops in lanes. The turns of an open number may be none; those of a
+/// parallel loop are told apart in its body.
 ///   for i in 13: for j in 16 vectorized: if i*16 + j < 197: S   →   for i in 12: for j: S;  for j: if 192 + j < 197: S
 ///   for i in (n + 15) / 16: …   →   for i in n / 16: for j: S;  if n / 16 < (n + 15) / 16: for j: if …: S
 Func peel_tails(const Func& func);

@@ -47,24 +47,37 @@ class Resolver : public RangeMutator {
   const VarNode* var_;
 };
 
-bool may_be_doubled(const Stmt& body) {
-  bool fits = true;
-  bool guarded = false;
-  walk(
-      body,
-      [&](const Stmt& s) {
-        const auto* inner = s.as<ForNode>();
-        fits &= !inner || inner->loop_kind == ForKind::kUnrolled || inner->loop_kind == ForKind::kVectorized;
-        fits &= !s.as<AllocateNode>() && !s.as<WhileNode>() && !s.as<AsyncNode>();
-        guarded |= s.as<IfNode>() != nullptr;
-        return fits;
-      },
-      [&](const Expr& e) {
-        guarded |= e.as<SelectNode>() != nullptr;
-        return fits;
-      });
-  return fits && guarded;
-}
+// Whether the body is small enough to stand there twice, and has guards. It has no loops but those that become copies
+// or lanes, and those in lanes: what all lanes do in turn is guarded in each iteration.
+class Doubling {
+ public:
+  static bool pays(const Stmt& body) {
+    Doubling doubling;
+    doubling.look(body, false);
+    return doubling.fits_ && doubling.guarded_;
+  }
+
+ private:
+  void look(const Stmt& body, bool in_lanes) {
+    walk(
+        body,
+        [&](const Stmt& s) {
+          const auto* loop = s.as<ForNode>();
+          const bool is_lanes = loop && loop->loop_kind == ForKind::kVectorized;
+          fits_ &= !loop || in_lanes || is_lanes || loop->loop_kind == ForKind::kUnrolled;
+          fits_ &= !s.as<AllocateNode>() && !s.as<WhileNode>() && !s.as<AsyncNode>();
+          guarded_ |= s.as<IfNode>() != nullptr;
+          if (is_lanes && !in_lanes) look(loop->body, true);
+          return fits_ && (in_lanes || !is_lanes);
+        },
+        [&](const Expr& e) {
+          guarded_ |= e.as<SelectNode>() != nullptr;
+          return fits_;
+        });
+  }
+
+  bool fits_ = true, guarded_ = false;
+};
 
 class Peeler : public RangeMutator {
  public:
@@ -78,7 +91,7 @@ class Peeler : public RangeMutator {
     while (const auto* allocate = inner.as<AllocateNode>()) inner = allocate->body;
     const bool in_pieces = loop->loop_kind == ForKind::kParallel && !turns;
     if ((loop->loop_kind != ForKind::kSerial && !in_pieces) || (turns && *turns < kFewestTurns) ||
-        !is_zero(loop->min) || !may_be_doubled(inner))
+        !is_zero(loop->min) || !Doubling::pays(inner))
       return RangeMutator::rewrite(s);
     if (holds_for(*loop, inner, loop->extent)) return s;  // nothing needs a turn of its own
     for (const Expr& whole : whole_turns(*loop)) {

@@ -88,6 +88,30 @@ TEST(PeelTails, GuardsOfOtherLoopsAndMemoryAreInNobodysWay) {
   EXPECT_EQ(count("h < 7"), 2) << text;
 }
 
+// A recurrence in lanes: each of its steps would ask for the mask.
+TEST(PeelTails, LoopsInLanesStandInBothParts) {
+  const std::string text = to_text(
+      peel_tails(lowered("lowered func f(A: f32[4000], B: f32[4000] output):\n"
+                         "  for i in 7:\n"
+                         "    for l in 8 vectorized:\n"
+                         "      if i * 8 + l < 50:\n"
+                         "        for j in 79:\n"
+                         "          B[i * 640 + l * 80 + j + 1] = B[i * 640 + l * 80 + j] + A[i * 640 + l * 80 + j]\n"
+                         "      for j in 80:\n"
+                         "        if i * 8 + l < 50:\n"
+                         "          B[i * 640 + l * 80 + j] = B[i * 640 + l * 80 + j] + 1.0\n")));
+  EXPECT_NE(text.find("for i in 6:"), std::string::npos) << text;
+  EXPECT_EQ(text.find("i * 8 + l < 50"), std::string::npos) << text;
+  // A loop around others that are in no lanes stays.
+  const Func plain = lowered(
+      "lowered func f(A: f32[400], B: f32[400] output):\n"
+      "  for i in 7:\n"
+      "    for j in 8:\n"
+      "      if i * 8 + j < 50:\n"
+      "        B[i * 8 + j] = A[i * 8 + j] + 1.0\n");
+  EXPECT_EQ(to_text(peel_tails(plain)).find("for i in 6:"), std::string::npos);
+}
+
 TEST(PeelTails, LeavesWhatGainsNothing) {
   // Few turns; two partial ones; none.
   for (const auto& [turns, extent] : {std::pair{3, 41}, std::pair{13, 150}, std::pair{5, 80}}) {

@@ -8,6 +8,7 @@
 #include "polyhedral/register_tiles.h"
 #include "polyhedral/scheduler.h"
 #include "polyhedral/strips.h"
+#include "polyhedral/unroll_and_jam.h"
 #include "schedule/dataflow/dataflow.h"
 #include "tune/parts/preferences.h"
 
@@ -17,8 +18,6 @@ namespace {
 // So that a default takes a second or two at most.
 constexpr int64_t kIslDefaultOperations = 1'000'000;
 constexpr size_t kMostReordered = 4;
-// Rows of a recurrence that run at once: what waits for each other is about as long as an iteration's work.
-constexpr int64_t kJammedRows = 4;
 
 bool has_triangles(const Stmt& top) {
   bool found = false;
@@ -148,7 +147,6 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
     options.tiles = kind.tiles;
     options.straight_rows = kind.straight_rows;
     options.register_tiles = kind.register_tiles;
-    options.jammed_rows = kind.jams_rows ? kJammedRows : 1;
     RuleContext trial = ctx;
     std::vector<std::string> names;
     for (const OrderedNest& nest : nests) {
@@ -157,6 +155,9 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
       if (nest.is_recurrence != kind.jams_rows) continue;
       if (kind.register_tiles && !may_have_register_tiles(ctx.schedule.func(), nest)) continue;
       options.blocks = nest.blocks;
+      options.jammed_rows = kind.jams_rows ? rows_to_jam(*find_block(ctx.schedule.func()->body, nest.blocks.front()),
+                                                         ctx.target->fma_latency_cycles)
+                                           : 1;
       if (kind.is_strips ? strip_shared_loop(trial.schedule, nest.blocks, options.lanes)
                          : reschedule_program(trial.schedule, options))
         names.insert(names.end(), nest.blocks.begin(), nest.blocks.end());
