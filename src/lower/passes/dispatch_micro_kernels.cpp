@@ -368,7 +368,8 @@ class Dispatcher : public RangeMutator {
     }
     if (!uses_outer) return std::nullopt;
     if (!uses_inner) return Question{comparison, nullptr, nullptr};
-    // Taps at a border are told apart by the bounds of their loop, but not where rows beside them have taps of their own.
+    // Taps at a border are told apart by the bounds of their loop, but not where rows beside them have taps of their
+    // own.
     if (uses_serial && at_border_) return std::nullopt;
     const bool of_turns = uses_serial && !is_open(comparison);
     if (of_turns != (about == About::kTurns) || (of_turns && !uses_unrolled)) return std::nullopt;

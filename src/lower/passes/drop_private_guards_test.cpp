@@ -62,7 +62,7 @@ TEST(DropPrivateGuards, NotWhereAWholePanelIsSurplus) {
   EXPECT_EQ(count(text, "< 16"), 2) << text;
 }
 
-// Blocks of 4 of 13 panels: of the last block three panels are surplus, and nothing of them is summed up. Within a panel
+// Blocks of 4 of 13 panels: of the last block three panels are surplus, and nothing of them is summed up. Of a panel
 // that counts all lanes are.
 TEST(DropPrivateGuards, NotWhatKeepsWholeTilesOut) {
   const Result<Func> func = parse_func(R"(lowered func g(A: f32[9], B: f32[13, 9, 8], C: f32[100] output):

@@ -40,7 +40,7 @@ Result<std::vector<LoopRef>> cut_into_transposed_tiles(Schedule& s, const BlockS
   std::vector<LoopRef> around;
   for (size_t i = 0; i < loops.size(); ++i)
     if (i != tile.lane && i != tile.column) around.push_back(loops[i]);
-  // What the outer of both loops leaves of a line is taken right after: nobody knows when the line would be there again.
+  // What the outer of both loops leaves of a line is taken right after: later the line may have to come again.
   const int64_t beside = kLineBytes / (tile.width * block.store.buffer->dtype.element_bytes());
   const auto factors_of = [&](size_t iter, bool is_outer) {
     const bool whole_lines = is_outer && beside > 1 && (block.open[iter] || block.extents[iter] >= beside * tile.width);
