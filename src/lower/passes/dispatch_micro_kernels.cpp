@@ -344,11 +344,18 @@ class Dispatcher : public RangeMutator {
     int64_t lanes = 0;  // the number fills vectors of so many, of which there are `value`, the last one in part
   };
 
-  // A predicate over the outer variables that decides `comparison` in one of its cases; of guards on lanes only where
-  // `lanes`, and then of no others. `is_guard`: of statements, not of values.
-  std::optional<Question> ask(const Expr& comparison, const InnerVars& inner, bool lanes, bool is_guard) {
+  // What comparisons are asked about: in this order, as each is decided for what the ones before have told apart.
+  enum class About : uint8_t {
+    kTiles,  // what tiles have unrolled, and tails of open sizes
+    kLanes,  // what is left of vectors
+    kTurns,  // tails that a loop inside reaches in one of its turns, with what is unrolled in it
+  };
+
+  // A predicate over the outer variables that decides `comparison` in one of its cases; null where it is about
+  // something else. `is_guard`: of statements, not of values.
+  std::optional<Question> ask(const Expr& comparison, const InnerVars& inner, About about, bool is_guard) {
     const auto* c = comparison.as<BinaryNode>();
-    bool uses_inner = false, uses_serial = false, uses_outer = false;
+    bool uses_inner = false, uses_serial = false, uses_unrolled = false, uses_outer = false;
     for (const Var& var : collect_vars(comparison)) {
       const auto found = inner.kinds.find(var.get());
       if (found == inner.kinds.end())
@@ -356,13 +363,17 @@ class Dispatcher : public RangeMutator {
       else {
         uses_inner = true;
         uses_serial |= found->second == ForKind::kSerial;
+        uses_unrolled |= found->second == ForKind::kUnrolled;
       }
     }
     if (!uses_outer) return std::nullopt;
     if (!uses_inner) return Question{comparison, nullptr, nullptr};
-    // Taps at a border are told apart by the bounds of their loop.
-    if (uses_serial && (at_border_ || !is_open(comparison))) return std::nullopt;
-    if (is_lane_guard(comparison, inner) != lanes) return std::nullopt;
+    // Taps at a border are told apart by the bounds of their loop, but not where rows beside them have taps of their
+    // own.
+    if (uses_serial && at_border_) return std::nullopt;
+    const bool of_turns = uses_serial && !is_open(comparison);
+    if (of_turns != (about == About::kTurns) || (of_turns && !uses_unrolled)) return std::nullopt;
+    if (is_lane_guard(comparison, inner) != (about == About::kLanes)) return std::nullopt;
     // A condition inside, over outer variables alone: (i0 < r ? 14 : 13).
     Expr nested;
     const auto is_inner = [&](const VarNode& var) { return inner.kinds.contains(&var); };
@@ -571,10 +582,10 @@ class Dispatcher : public RangeMutator {
     auto scope = analyzer_.enter();
     bind_inner(kernel);
     if (auto question = all_taps(kernel, inner)) return question;
-    for (const bool lanes : {false, true}) {
-      if (lanes && !lanes_too_) break;
+    for (const About about : {About::kTiles, About::kLanes, About::kTurns}) {
+      if (about == About::kLanes && !lanes_too_) continue;
       for (const auto& [comparison, is_guard] : comparisons)
-        if (auto question = ask(comparison, inner, lanes, is_guard)) return question;
+        if (auto question = ask(comparison, inner, about, is_guard)) return question;
     }
     return std::nullopt;
   }

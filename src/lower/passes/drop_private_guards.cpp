@@ -76,7 +76,7 @@ class GuardDropper : public StmtMutator {
  private:
   // Drops the conjuncts that only keep surplus lanes out: they speak of the loops of the tile, which the store's index
   // uses, and of loops around the buffer's life; without them nothing is out of bounds, and what is stored only without
-  // them is never read.
+  // them is never read. What speaks of loops around alone keeps whole tiles out: nothing of these is worth computing.
   Stmt if_needed(const IfNode& choice, const StoreNode& target) {
     std::vector<Expr> parts = conjuncts(choice.condition);
     for (size_t i = parts.size(); i-- > 0;) {
@@ -86,8 +86,8 @@ class GuardDropper : public StmtMutator {
         if (analyzer_.constant_value(var)) continue;  // a loop of one iteration
         bool in_index = false;
         for (const Expr& index : target.indices) in_index |= uses_var(index, var.get());
-        of_tile |= in_index;
-        of_other_loops |= !in_index && inside_.count(var.get());
+        of_tile |= in_index && inside_.contains(var.get());
+        of_other_loops |= !in_index && inside_.contains(var.get());
       }
       if (!of_tile || of_other_loops) continue;
       Expr others;

@@ -62,5 +62,28 @@ TEST(DropPrivateGuards, NotWhereAWholePanelIsSurplus) {
   EXPECT_EQ(count(text, "< 16"), 2) << text;
 }
 
+// Blocks of 4 of 13 panels: of the last block three panels are surplus, and nothing of them is summed up. Of a panel
+// that counts all lanes are.
+TEST(DropPrivateGuards, NotWhatKeepsWholeTilesOut) {
+  const Result<Func> func = parse_func(R"(lowered func g(A: f32[9], B: f32[13, 9, 8], C: f32[100] output):
+  for b in 4:
+    for p in 4:
+      allocate R: f32[8] @register
+      for j in 8 vectorized:
+        R[j + p - p] = 0.0
+      for k in 9:
+        for j in 8 vectorized:
+          if b * 32 + p * 8 + j < 100 && b * 4 + p < 13:
+            R[j + p - p] = R[j + p - p] + A[k] * B[b * 4 + p, k, j]
+      for j in 8 vectorized:
+        if b * 32 + p * 8 + j < 100 && b * 4 + p < 13:
+          C[b * 32 + p * 8 + j] = R[j + p - p]
+)");
+  ASSERT_TRUE(func) << func.error().to_string();
+  const std::string text = to_text(drop_private_guards(*func));
+  EXPECT_EQ(count(text, "p < 13"), 2) << text;
+  EXPECT_EQ(count(text, "j < 100"), 1) << text;
+}
+
 }  // namespace
 }  // namespace fettle

@@ -267,7 +267,9 @@ bool Tiling::guards_rows(size_t iter) const {
 bool Tiling::guards_lanes(size_t iter) const {
   return std::ranges::any_of(roles.vector_loads, [&](size_t l) {
     const AccessPattern& load = structure.loads[l];
-    return load.guarded && load.strides[roles.vector] == 1 && load.shares_dimension(var(iter), var(roles.vector));
+    const int64_t stride = load.strides[roles.vector];
+    return load.guarded && stride != 0 && stride != AccessPattern::kIrregular &&
+           load.shares_dimension(var(iter), var(roles.vector));
   });
 }
 
@@ -515,7 +517,7 @@ Result<> Tiling::tile_loops(bool padded, BlockRef back) {
   for (size_t i : roles.batch) outer.push_back(loops[i]);
   if (choice.block > 0) {
     FETTLE_TRY(const Loops parts,
-               split(s, {.loop = columns[0], .factors = {kInfer, choice.block}, .tail = Tail::kBalance}));
+               split(s, {.loop = columns[0], .factors = {kInfer, choice.block}, .tail = Tail::kPartition}));
     outer.push_back(parts[0]);
     columns[0] = parts[1];
   }

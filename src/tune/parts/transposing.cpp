@@ -7,6 +7,11 @@
 #include "schedule/primitives.h"
 
 namespace fettle {
+namespace {
+
+constexpr int64_t kLineBytes = 64;
+
+}  // namespace
 
 std::optional<TransposedTile> transposed_tile(const BlockStructure& block, int64_t lanes) {
   const DType dtype = block.store.buffer->dtype;
@@ -35,19 +40,30 @@ Result<std::vector<LoopRef>> cut_into_transposed_tiles(Schedule& s, const BlockS
   std::vector<LoopRef> around;
   for (size_t i = 0; i < loops.size(); ++i)
     if (i != tile.lane && i != tile.column) around.push_back(loops[i]);
+  // What the outer of both loops leaves of a line is taken right after: later the line may have to come again.
+  const int64_t beside = kLineBytes / (tile.width * block.store.buffer->dtype.element_bytes());
+  const auto factors_of = [&](size_t iter, bool is_outer) {
+    const bool whole_lines = is_outer && beside > 1 && (block.open[iter] || block.extents[iter] >= beside * tile.width);
+    return whole_lines ? std::vector<IntRef>{kInfer, beside, tile.width} : std::vector<IntRef>{kInfer, tile.width};
+  };
   std::vector<LoopRef> columns = {loops[tile.column]}, lanes = {loops[tile.lane]};
   if (block.open[tile.column] || block.extents[tile.column] > tile.width) {
-    FETTLE_TRY(columns, split(s, {.loop = columns[0], .factors = {kInfer, tile.width}, .tail = Tail::kPartition}));
+    FETTLE_TRY(columns,
+               split(s, {.loop = columns[0], .factors = factors_of(tile.column, !read_on), .tail = Tail::kPartition}));
   }
   if (!block.is(tile.lane, tile.width)) {
-    FETTLE_TRY(lanes, split(s, {.loop = lanes[0], .factors = {kInfer, tile.width}, .tail = Tail::kMask}));
+    FETTLE_TRY(lanes, split(s, {.loop = lanes[0], .factors = factors_of(tile.lane, read_on), .tail = Tail::kMask}));
   }
-  for (const auto* parts : read_on ? std::array{&lanes, &columns} : std::array{&columns, &lanes})
-    if (parts->size() > 1) around.push_back(parts->front());
+  const auto& outer = read_on ? lanes : columns;
+  const auto& inner = read_on ? columns : lanes;
+  if (outer.size() > 1) around.push_back(outer[0]);
+  if (inner.size() > 1) around.push_back(inner[0]);
   std::vector<LoopRef> order = around;
+  if (outer.size() > 2) order.push_back(outer[1]);
   order.push_back(columns.back());
   order.push_back(lanes.back());
   FETTLE_TRY_VOID(reorder(s, {.loops = order}));
+  if (outer.size() > 2) FETTLE_TRY_VOID(unroll(s, {.loop = outer[1]}));
   FETTLE_TRY_VOID(unroll(s, {.loop = columns.back()}));
   FETTLE_TRY_VOID(vectorize(s, {.loop = lanes.back()}));
   return around;

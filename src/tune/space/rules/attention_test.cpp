@@ -230,6 +230,19 @@ TEST(AttentionRule, TallTilesAreWorthASmallerBlock) {
   EXPECT_GE(tile.key_rows * tile.vectors, 16) << tile.name();
 }
 
+// The tile of the least cost may need more registers than there are, beside maxima and sums: the next one is taken.
+TEST(AttentionRule, TilesThatFindNoRegistersGiveWay) {
+  const auto avx2 = std::make_shared<const Target>(parse_target("x86-64-avx2").value());
+  const Func func = attention({.queries = 420, .keys = 420, .width = 48, .value_width = 48});
+  const auto s = default_schedule(func, avx2, 1);
+  ASSERT_OK(s);
+  EXPECT_TRUE(is_one_pass(*s));
+  const auto parts = attention_parts(func);
+  ASSERT_TRUE(parts);
+  const std::string best = attention_tiles(*parts, *avx2).front().name();
+  EXPECT_EQ(choices(*s).find("tile: " + best), std::string::npos) << choices(*s);
+}
+
 TEST(AttentionRule, BlocksThatNoQuerySeesAreSkipped) {
   for (const Mask mask : {Mask::kCausal, Mask::kOfBoth}) {
     const auto s = one_pass(attention({.queries = 128, .keys = 128, .mask = mask, .inlined = true}), 1, 1);

@@ -80,6 +80,19 @@ TEST(DefaultSchedule, WhatTransposesGoesThroughTiles) {
   }
 }
 
+// Vectors that are half a line are read two by two, and the guards of what is left over stay at the ends.
+TEST(DefaultSchedule, WhatTransposesReadsWholeLines) {
+  const auto avx2 = std::make_shared<const Target>(parse_target("x86-64-avx2").value());
+  const Func func = testing::transpose_workload(3, 361, 48);
+  const auto s = default_schedule(func, avx2, 1);
+  ASSERT_OK(s);
+  const std::string trace = to_text(s->trace());
+  EXPECT_NE(trace.find("factors=[-1, 2, 8]"), std::string::npos) << trace;
+  expect_same(func, *s);
+  const std::string wide = to_text(default_schedule(func, avx512(), 1)->trace());
+  EXPECT_EQ(wide.find("factors=[-1, 2, 8]"), std::string::npos) << wide;
+}
+
 // Borders are loops of their own: what is between them lies side by side.
 TEST(DefaultSchedule, ReflectionsAreCutWhereTheyBend) {
   const auto func = parse_func(R"(func reflect(X: f32[20, 56], Y: f32[26, 65] output):

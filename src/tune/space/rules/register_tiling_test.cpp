@@ -266,6 +266,33 @@ TEST(DefaultSchedule, OfAConvolutionWithChannelsFirst) {
     EXPECT_EQ(text.substr(at, text.find(']', at) - at).find(" if "), std::string::npos);
 }
 
+// Vectors of pixels, every other one of an image: which of them lie inside is known of each tap, so all are read whole.
+TEST(DefaultSchedule, OfDepthwiseStridesWithChannelsFirst) {
+  const auto func = parse_func(R"(func depthwise(X: f32[6, 41, 41], W: f32[6, 3, 3] constant, Y: f32[6, 21, 21] output):
+  for c in 6:
+    for h in 21:
+      for w in 21:
+        for kh in 3:
+          for kw in 3:
+            block Y(vc: spatial[6] = c, vh: spatial[21] = h, vw: spatial[21] = w, vkh: reduce[3] = kh, vkw: reduce[3] = kw):
+              reads X[vc, 2 * vh + vkh - 1, 2 * vw + vkw - 1], W[vc, vkh, vkw]
+              writes Y[vc, vh, vw]
+              init:
+                Y[vc, vh, vw] = 0.0
+              Y[vc, vh, vw] = Y[vc, vh, vw] + select(1 <= 2 * vh + vkh && 2 * vh + vkh <= 41 && 1 <= 2 * vw + vkw && 2 * vw + vkw <= 41, X[vc, 2 * vh + vkh - 1, 2 * vw + vkw - 1], 0.0) * W[vc, vkh, vkw]
+)");
+  ASSERT_OK(func);
+  for (const auto& target : {avx512(), std::make_shared<const Target>(parse_target("x86-64-avx2").value())}) {
+    const auto s = default_schedule(*func, target, 1);
+    ASSERT_OK(s);
+    const auto lowered = lower(s->func(), *target, {});
+    ASSERT_OK(lowered);
+    const std::string text = to_text(lowered->kernel);
+    EXPECT_EQ(text.find("for kw"), std::string::npos) << text;
+    expect_same(*func, *s);
+  }
+}
+
 // Rows have vectors of their own here, which windows share: tile and shared vectors fit the registers, and no padded
 // copy is made. An image that does not fit the second-level cache is walked once, not once for each vector of channels.
 TEST(DefaultSchedule, OfDepthwiseConvolutions) {
