@@ -31,4 +31,16 @@ Expr value_at(const std::string& position, const std::vector<Var>& inputs) {
   return Expr(static_cast<int64_t>(std::stoll(position)));
 }
 
+Result<std::vector<LoopRef>> reschedule_with_copies(Schedule& s, const RescheduleArgs& args,
+                                                    const std::vector<std::string>& blocks,
+                                                    std::vector<std::string>& made) {
+  std::vector<std::string> before;
+  for (const BlockNode* block : blocks_of(s.func().root())) before.push_back(block->name);
+  FETTLE_TRY(auto loops, reschedule(s, args));
+  made = blocks;
+  for (const BlockNode* block : blocks_of(s.func().root()))
+    if (std::ranges::find(before, block->name) == before.end()) made.push_back(block->name);
+  return loops;
+}
+
 }  // namespace fettle

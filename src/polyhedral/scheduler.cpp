@@ -9,6 +9,8 @@
 
 #include "analysis/affine/nest.h"
 #include "ir/annotations.h"
+#include "polyhedral/affine_row.h"
+#include "polyhedral/lanes.h"
 #include "polyhedral/placement.h"
 #include "polyhedral/register_tiles.h"
 #include "polyhedral/uniform_distances.h"
@@ -42,33 +44,6 @@ class FoundOrders {
 };
 
 namespace {
-
-// An affine function of a statement's loops as an expression of `inputs`. Null: it has parameters.
-Expr row_of(const isl::aff& aff, const std::vector<Var>& inputs) {
-  const isl::val denominator = isl::manage(isl_aff_get_denominator_val(aff.get()));
-  const auto scaled = [&](isl_val* v) { return isl::manage(v).mul(denominator).num_si(); };
-  Expr sum = Expr(static_cast<int64_t>(scaled(isl_aff_get_constant_val(aff.get()))));
-  if (isl_aff_dim(aff.get(), isl_dim_param) > 0) {
-    for (int i = 0; i < isl_aff_dim(aff.get(), isl_dim_param); ++i)
-      if (scaled(isl_aff_get_coefficient_val(aff.get(), isl_dim_param, i)) != 0) return nullptr;
-  }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const int64_t coefficient = scaled(isl_aff_get_coefficient_val(aff.get(), isl_dim_in, static_cast<int>(i)));
-    if (coefficient != 0) sum = sum + Expr(inputs[i]) * Expr(coefficient);
-  }
-  const int divs = static_cast<int>(isl_aff_dim(aff.get(), isl_dim_div));
-  for (int i = 0; i < divs; ++i) {
-    const int64_t coefficient = scaled(isl_aff_get_coefficient_val(aff.get(), isl_dim_div, i));
-    if (coefficient == 0) continue;
-    // isl's own integer divisions are floors of what they divide.
-    const isl::aff inner = isl::manage(isl_aff_get_div(aff.get(), i));
-    const Expr value = row_of(inner, inputs);
-    if (!value) return nullptr;
-    sum = sum + value * Expr(coefficient);
-  }
-  const int64_t divisor = denominator.num_si();
-  return divisor == 1 ? sum : floordiv(sum, Expr(divisor));
-}
 
 Result<IndexMap> map_of(const NestStatement& statement, const isl::union_map& order) {
   IndexMap map;
@@ -322,20 +297,16 @@ class Writer {
         if (band.coincident[d] && s_.loop(loops[d]) && parallel(s_, {loops[d]})) break;
     }
     if (options_.lanes > 1)
-      for (const std::string& block : made) FETTLE_TRY_VOID(make_lanes(block));
+      for (const std::string& block : made) FETTLE_TRY_VOID(make_lanes(s_, block, options_.lanes));
     return {};
   }
 
   // `made`: the nest's blocks, with copies of them.
   Result<std::vector<LoopRef>> apply(const AffineNest& nest, const RescheduleArgs& args,
                                      std::vector<std::string>& made) {
-    std::vector<std::string> before;
-    for (const BlockNode* block : blocks_of(s_.func().root())) before.push_back(block->name);
-    for (const NestStatement& statement : nest.statements()) made.push_back(statement.block->name);
-    FETTLE_TRY(auto loops, reschedule(s_, args));
-    for (const BlockNode* block : blocks_of(s_.func().root()))
-      if (std::ranges::find(before, block->name) == before.end()) made.push_back(block->name);
-    return loops;
+    std::vector<std::string> names;
+    for (const NestStatement& statement : nest.statements()) names.push_back(statement.block->name);
+    return reschedule_with_copies(s_, args, names, made);
   }
 
   Result<> write_tiles(const AffineNest& nest, const RegisterTiles& tiles) {
@@ -353,7 +324,7 @@ class Writer {
     FETTLE_TRY_VOID(annotate(s_, {args.blocks.front(), kInOrderKey, int64_t{1}}));
     for (const std::string& block : made) {
       FETTLE_TRY(const bool is_written, write_tile_out(s_, block, tiles));
-      if (!is_written && tiles.lanes > 1) FETTLE_TRY_VOID(make_lanes(block));
+      if (!is_written && tiles.lanes > 1) FETTLE_TRY_VOID(make_lanes(s_, block, tiles.lanes));
     }
     return {};
   }
@@ -397,27 +368,6 @@ class Writer {
       map.outputs.emplace_back(static_cast<int64_t>(k));
       map.outputs.push_back(loops.front());
     }
-    return {};
-  }
-
-  // The innermost loop around each block becomes vectors, where its iterations are independent and may be enough.
-  Result<> make_lanes(const std::string& block) {
-    FETTLE_TRY(const BlockRef ref, get_block(s_, {block}));
-    FETTLE_TRY(const auto loops, get_loops(s_, {ref}));
-    if (loops.empty()) return {};
-    FETTLE_TRY(const Stmt innermost, s_.loop(loops.back()));
-    const auto& loop = *innermost.as<ForNode>();
-    const int64_t* extent = as_int(loop.extent);
-    if (loop.body.kind() != StmtKind::kBlock || loop.loop_kind != ForKind::kSerial) return {};
-    if (extent && *extent < options_.lanes) return {};
-    Schedule tried = s_;
-    LoopRef lanes = loops.back();
-    if (!extent || *extent > options_.lanes) {
-      const auto parts = split(tried, {lanes, {kInfer, options_.lanes}, Tail::kMask});
-      if (!parts) return {};
-      lanes = (*parts)[1];
-    }
-    if (vectorize(tried, {lanes})) s_ = tried;
     return {};
   }
 

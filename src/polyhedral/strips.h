@@ -15,8 +15,11 @@ namespace fettle {
 /// What a strip of a matrix has is read from memory once. An element that goes on from one value of i to the next is
 /// read and written once a strip. Innermost loops become `lanes` where they may; sums along them stay loops, of which
 /// LLVM makes lanes. A strip has at most eight iterations, and divides the loop's.
+/// The shared loop may run in order. What a strip needs of earlier ones is then done for all of its iterations at once:
+///   for i: { for j in i: x[i] -= L[i, j] * x[j]   x[i] /= L[i, i] }
+///   →  for i0: { for j in i0 * 8: { x[i0 * 8] -= …, … x[i0 * 8 + 7] -= … }   for j in the strip: { x[j] /= …  … } }
 /// After Callahan, Carr and Kennedy, "Improving register allocation for subscripted variables" (PLDI 1990).
-/// Errors: E211 the blocks share no loop of constant extent over rectangles, it runs in order, or nothing divides it
+/// Errors: E211 the blocks share no loop of constant extent, nothing divides it, or it has triangles and no order
 ///         E227 a dependence would be broken · those of AffineNest::of
 Result<> strip_shared_loop(Schedule& s, const std::vector<std::string>& blocks, int64_t lanes);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "analysis/verify.h"
+#include "ir/query.h"
 #include "schedule/primitives.h"
 #include "schedule/testing.h"
 #include "target/target.h"
@@ -85,8 +86,8 @@ TEST(Strips, KeepDependences) {
   EXPECT_ERROR(strip_shared_loop(s, {"a", "b"}, 4), E227);
 }
 
-// What runs in order along the shared loop is left to isl's scheduler.
-TEST(Strips, AreOfNoLoopThatRunsInOrder) {
+// Rows wait for each other as wholes.
+TEST(Strips, KeepTheOrderOfRows) {
   auto s = schedule_from(R"(func f(A: f32[16, 8] output, B: f32[16, 8] output):
   for i in 15:
     for j in 8:
@@ -100,7 +101,36 @@ TEST(Strips, AreOfNoLoopThatRunsInOrder) {
         writes B[vi + 1, vj]
         B[vi + 1, vj] = A[vi, vj] * 2.0
 )");
-  EXPECT_ERROR(strip_shared_loop(s, {"a", "b"}, 4), E211);
+  EXPECT_ERROR(strip_shared_loop(s, {"a", "b"}, 4), E227);
+}
+
+// A triangular system: eight rows read what is known of the solution once, and end in turn.
+TEST(Strips, OfRowsThatRunInOrder) {
+  auto s = schedule_from(R"(func solve(L: f32[24, 24], b: f32[24], x: f32[24] output):
+  for i in 24:
+    block begin(vi: spatial[24] = i):
+      reads b[vi]
+      writes x[vi]
+      x[vi] = b[vi]
+    for j in i:
+      block update(vi: scan[24] = i, vj: scan[23] = j):
+        reads x[vi], L[vi, vj], x[vj]
+        writes x[vi]
+        x[vi] = x[vi] - L[vi, vj] * x[vj]
+    block end(vi: spatial[24] = i):
+      reads x[vi], L[vi, vi]
+      writes x[vi]
+      x[vi] = x[vi] * (L[vi, vi] + 2.0)
+)");
+  ASSERT_OK(strip_shared_loop(s, {"begin", "update", "end"}, 4));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+  EXPECT_OK(verify(s.func(), *parse_target("host")));
+  int written_out = 0;
+  each_node<ForNode>(s.func()->body, [&](const ForNode& loop) {
+    written_out += loop.loop_kind == ForKind::kUnrolled && *as_int(loop.extent) == 8;
+  });
+  EXPECT_EQ(written_out, 1);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// Sets and relations of integer points, by isl. Headers with isl's types are this one, nest.h beside it, and
-// schedule/edit/scanning.h.
+// Sets and relations of integer points, by isl. Headers with isl's types are this one, nest.h beside it,
+// schedule/edit/scanning.h, and polyhedral/affine_row.h.
 
 #include <isl/cpp.h>
 

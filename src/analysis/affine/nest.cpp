@@ -43,6 +43,12 @@ const StoreNode* commuting_update(const BlockNode& block) {
   }
 }
 
+// Whether updates by other blocks may come between two of these: minima and maxima of integers are exact in any order.
+bool is_exact_in_any_order(const StoreNode& update) {
+  const BinaryOp op = update.value.as<BinaryNode>()->op;
+  return (op == BinaryOp::kMin || op == BinaryOp::kMax) && update.value.dtype().is_int();
+}
+
 }  // namespace
 
 std::string NestStatement::instance(std::string_view prefix) const {
@@ -209,8 +215,10 @@ class NestReader {
       if (reads_memory(iter.binding)) return refuse(fmt::format("a binding of block {} reads memory", block.name));
       if (const auto binding = nest_.text_.expression(iter.binding)) iters.name(iter.var.get(), *binding);
     }
-    const StoreNode* update = has_reduction(block) ? commuting_update(block) : nullptr;
-    if (update && !bindings_known(block, iters)) update = nullptr;
+    const StoreNode* update = commuting_update(block);
+    const bool is_exact = update && !block.init && is_exact_in_any_order(*update);
+    const bool is_reduced = update && has_reduction(block) && bindings_known(block, iters);
+    if (!is_exact && !is_reduced) update = nullptr;
     const auto touches = [&](isl::union_map& all, const Buffer& buffer, const std::vector<Range>& ranges) {
       add(all, elements(statement, buffer, ranges, iters));
     };
@@ -236,7 +244,8 @@ class NestReader {
       for (const Region& region : block.reads) touches(nest_.reads_, region.buffer, region.ranges);
       for (const Region& region : block.writes) touches(nest_.writes_, region.buffer, region.ranges);
     }
-    if (update) add_interchangeable(statement, iters);
+    if (update && is_reduced) add_interchangeable(statement, iters);
+    if (update && is_exact) nest_.exact_updates_[statement.name] = update->value.as<BinaryNode>()->op;
     nest_.statements_.push_back(std::move(statement));
     return {};
   }
@@ -324,11 +333,24 @@ isl::union_map pairs(const isl::union_map& earlier, const isl::union_map& later,
 
 }  // namespace
 
+isl::union_map AffineNest::kept_in_order(isl::union_map updates, Reassociation reassociation) const {
+  if (reassociation != Reassociation::kNone) updates = updates.subtract(interchangeable_);
+  if (reassociation != Reassociation::kExact) return updates;
+  isl::union_map others(isl_context(), "{ }");
+  updates.foreach_map([&](const isl::map& some) {
+    const auto first = exact_updates_.find(some.domain_tuple_id().name());
+    const auto second = exact_updates_.find(some.range_tuple_id().name());
+    const bool may_change_places =
+        first != exact_updates_.end() && second != exact_updates_.end() && first->second == second->second;
+    if (!may_change_places) others = others.unite(isl::union_map(some));
+  });
+  return others;
+}
+
 isl::union_map AffineNest::dependences(Reassociation reassociation) const {
   const isl::union_map written = writes_.unite(updates_);
-  isl::union_map met = pairs(updates_, updates_, schedule_);
-  if (reassociation == Reassociation::kReductions) met = met.subtract(interchangeable_);
-  return met.unite(pairs(written, reads_.unite(writes_), schedule_))
+  return kept_in_order(pairs(updates_, updates_, schedule_), reassociation)
+      .unite(pairs(written, reads_.unite(writes_), schedule_))
       .unite(pairs(reads_, written, schedule_))
       .unite(pairs(writes_, updates_, schedule_))
       .coalesce();
@@ -349,9 +371,8 @@ isl::union_map AffineNest::direct_dependences(Reassociation reassociation) const
                                          .set_schedule_map(schedule_)
                                          .compute_flow()
                                          .may_dependence();
-  isl::union_map met = pairs_without(updates_, updates_);
-  if (reassociation == Reassociation::kReductions) met = met.subtract(interchangeable_);
-  return met.unite(overwritten)
+  return kept_in_order(pairs_without(updates_, updates_), reassociation)
+      .unite(overwritten)
       .unite(pairs_without(uncertain, reads_.unite(writes_).unite(updates_)))
       .unite(pairs_without(updates_, reads_.unite(writes_)))
       .unite(pairs_without(reads_, writes_.unite(updates_)))

@@ -1,6 +1,7 @@
 #pragma once
 // A nest of loops as sets and relations: which instances of blocks run, when, and what each touches.
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct NestStatement {
 enum class Reassociation {
   kNone,
   kReductions,  // those of a reduction: instances of one block that differ in its reduce iterators alone
+  kExact,       // these, and minima and maxima of integers without an init, whatever blocks take them
 };
 
 /// What is known of a nest's parameters.
@@ -69,6 +71,8 @@ class AffineNest {
  private:
   friend class NestReader;
   AffineNest() = default;
+  // Of pairs that update one element, those that may not change places.
+  isl::union_map kept_in_order(isl::union_map updates, Reassociation reassociation) const;
 
   std::vector<NestStatement> statements_;
   IslText text_;
@@ -77,10 +81,11 @@ class AffineNest {
   isl::set context_;
   isl::union_set domain_;
   isl::union_map schedule_;
-  isl::union_map reads_, writes_;   // but for the updates
-  isl::union_map certain_writes_;   // what is known to be written by each instance
-  isl::union_map updates_;          // elements that a reduction reads and writes
-  isl::union_map interchangeable_;  // pairs of a reduction's instances that may change places
+  isl::union_map reads_, writes_;                  // but for the updates
+  isl::union_map certain_writes_;                  // what is known to be written by each instance
+  isl::union_map updates_;                         // elements that a reduction reads and writes
+  isl::union_map interchangeable_;                 // pairs of a reduction's instances that may change places
+  std::map<std::string, BinaryOp> exact_updates_;  // of statements whose updates may change places with any such ones
 };
 
 /// Whether `order` keeps each of the pairs of instances, the earlier first, in that order.

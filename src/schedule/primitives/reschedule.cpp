@@ -142,7 +142,7 @@ Result<Applied> apply_reschedule(const Schedule& s, const RescheduleArgs& args) 
   FETTLE_TRY(order.when, nest.map_of([&](const NestStatement& statement) { return when(statement, false); }));
   FETTLE_TRY(const isl::union_map tiled,
              nest.map_of([&](const NestStatement& statement) { return when(statement, true); }));
-  if (auto kept = nest.keeps_order(tiled, Reassociation::kReductions); !kept && checks("reschedule.order"))
+  if (auto kept = nest.keeps_order(tiled, Reassociation::kExact); !kept && checks("reschedule.order"))
     return refused(kept.error().code, func, wanted.front(), "{}", kept.error().message);
 
   Analyzer analyzer = analyzer_at(func, place.old.get());

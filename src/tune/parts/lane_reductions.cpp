@@ -74,6 +74,8 @@ Result<> split_into_lanes(Schedule& s, const Target& target, Decider& decider, c
       vectors.push_back(k);
       if (rows * k <= preferences::kFewSums || 2 * k * k * lanes <= total) preferred = vectors.size() - 1;
     }
+  // Rows from memory are read several at once, which hide it.
+  if (streams_rows(*structure, target)) preferred = 0;
   // One chain of additions over a long row is slower than several in any case.
   if (preferred == 2 && rows > preferences::kFewSums) {
     vectors.erase(vectors.begin());

@@ -123,6 +123,8 @@ inline constexpr int64_t kOftenRead = 3072;
 inline constexpr int64_t kMostOfRow = 16, kMostOfRows = 128;
 /// Rows that are worked on at once where there are several: it hides what each waits for, and leaves enough registers.
 inline constexpr int64_t kUsualRows = 2;
+/// Rows of a matrix in memory that are read at once, so that several lines are under way (bench-polyhedral: gesummv).
+inline constexpr int64_t kStreamedRows = 8;
 /// Vectors of a row, at most, of which twice as many are: they wait for most of their time.
 inline constexpr int64_t kFewVectors = 7;
 /// Vectors of a row, at most, whose passes may be unrolled as a whole.

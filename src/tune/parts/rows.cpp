@@ -126,7 +126,7 @@ Result<Loops> fuse_rows(Schedule& s, const RowGroup& group, std::vector<RowPart>
   std::vector<LoopRef> own_row(parts.size());  // of several rows, of those that others are steps towards
   if (together) own_row.back() = *together;
   for (size_t b = rows.empty() ? 0 : parts.size() - 1; b-- > 0;) {
-    const bool is_step = together && parts[b].head != b;
+    const bool is_step = together && parts[b].head != b && !(options.sums_at_once && parts[b].reduces);
     FETTLE_TRY(const BlockRef part, get_block(s, {.name = parts[b].name}));
     FETTLE_TRY_VOID(compute_at(
         s, {.block = part, .loop = is_step ? own_row[parts[b].head] : rows.back(), .preserve_unit_loops = false}));

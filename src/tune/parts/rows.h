@@ -47,6 +47,7 @@ struct FuseRowsOptions {
   int64_t runs = 1;          // in so many runs, the last of which may be shorter; of an open number of rows: in runs as
                              // long as so many typically are
   int64_t side_by_side = 0;  // contiguous rows that vectors hold at a time; 0: all
+  bool sums_at_once = false;  // each step of a reduction goes over all rows that are worked on at once
 };
 /// The last block's loops over rows around all blocks. Sets `depth` of the parts. Returns the loops around the rows
 /// that are worked on at once, outermost first. E230 there are no rows, and what the primitives refuse

@@ -9,6 +9,7 @@
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/edit.h"
+#include "target/caches.h"
 #include "tune/parts/extent.h"
 
 namespace fettle {
@@ -237,6 +238,17 @@ bool is_matrix_product(const BlockStructure& s) {
     return false;
   };
   return alone(0, 1) && alone(1, 0);
+}
+
+bool streams_rows(const BlockStructure& block, const Target& target) {
+  if (!block.multiplies_two_loads) return false;
+  const auto moves_with_all = [&](const AccessPattern& load) {
+    for (size_t i = 0; i < block.n_iters(); ++i)
+      if (block.extents[i] > 1 && !load.touches(i)) return false;
+    return true;
+  };
+  return std::ranges::count_if(block.loads, moves_with_all) == 1 &&
+         block.points() * block.store.buffer->dtype.element_bytes() > cache_bytes(target, 1);
 }
 
 }  // namespace fettle

@@ -8,6 +8,7 @@
 
 #include "arith/int_eval.h"
 #include "ir/func.h"
+#include "target/target.h"
 
 namespace fettle {
 
@@ -86,5 +87,10 @@ bool only_moves(const Expr& value);
 /// A sum of products of two factors, each of which moves along an output dimension that the other does not. It is a
 /// product of matrices, batched over the dimensions that both move along.
 bool is_matrix_product(const BlockStructure& block);
+
+/// A sum of products of rows of a matrix and of what these share, where the second-level cache does not hold the
+/// matrix. Each of its elements is read once.
+///   y[i] += A[i, k] * x[k]
+bool streams_rows(const BlockStructure& block, const Target& target);
 
 }  // namespace fettle

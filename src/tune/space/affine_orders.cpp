@@ -5,7 +5,9 @@
 
 #include "ir/query.h"
 #include "ir/text.h"
+#include "polyhedral/index_set_split.h"
 #include "polyhedral/register_tiles.h"
+#include "polyhedral/right_looking.h"
 #include "polyhedral/scheduler.h"
 #include "polyhedral/strips.h"
 #include "polyhedral/unroll_and_jam.h"
@@ -129,6 +131,8 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
     bool register_tiles = false;
     bool jams_rows = false;
     bool is_strips = false;  // of a loop that blocks share
+    bool splits_sets = false;
+    bool looks_right = false;
   };
   static const std::vector<Kind> kKinds = {
       {FusionStrategy::kMin, {}},
@@ -138,6 +142,8 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
       {FusionStrategy::kMin, {}, false, true},
       {.fusion = FusionStrategy::kMin, .jams_rows = true},
       {.fusion = FusionStrategy::kMin, .is_strips = true},
+      {.fusion = FusionStrategy::kMin, .splits_sets = true},
+      {.fusion = FusionStrategy::kMin, .looks_right = true},
   };
   std::set<std::string> seen;
   for (const Kind& kind : kKinds) {
@@ -149,28 +155,34 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
     options.register_tiles = kind.register_tiles;
     RuleContext trial = ctx;
     std::vector<std::string> names;
+    bool strips_wait = false;  // for earlier ones
     for (const OrderedNest& nest : nests) {
       // Scanning tiles takes isl long where what is around them is not known.
       if (nest.is_inner && !kind.tiles.empty()) continue;
-      if (nest.is_recurrence != kind.jams_rows) continue;
+      if (!kind.splits_sets && nest.is_recurrence != kind.jams_rows) continue;
       if (kind.register_tiles && !may_have_register_tiles(ctx.schedule.func(), nest)) continue;
       options.blocks = nest.blocks;
       options.jammed_rows = kind.jams_rows ? rows_to_jam(*find_block(ctx.schedule.func()->body, nest.blocks.front()),
                                                          ctx.target->fma_latency_cycles)
                                            : 1;
-      if (kind.is_strips ? strip_shared_loop(trial.schedule, nest.blocks, options.lanes)
-                         : reschedule_program(trial.schedule, options))
+      if (kind.is_strips     ? strip_shared_loop(trial.schedule, nest.blocks, options.lanes)
+          : kind.looks_right ? look_right(trial.schedule, nest.blocks, options.lanes)
+          : kind.splits_sets ? split_index_sets(trial.schedule, nest.blocks, options.lanes, options.parallel)
+                             : reschedule_program(trial.schedule, options))
         names.insert(names.end(), nest.blocks.begin(), nest.blocks.end());
     }
     if (names.empty()) continue;
+    for (const BlockNode* block : blocks_of(ctx.schedule.func().root()))
+      strips_wait = strips_wait || (std::ranges::find(names, block->name) != names.end() && runs_in_order(block));
     if (!seen.insert(to_text(trial.schedule.func())).second) continue;
     const auto before = blocks_of(ctx.schedule.func().root());
     for (const BlockNode* block : blocks_of(trial.schedule.func().root()))
       if (std::ranges::find(names, block->name) != names.end() ||
           std::ranges::none_of(before, [&](const BlockNode* b) { return b->name == block->name; }))
         trial.done.insert(block->name);
+    const bool overlaps = kind.jams_rows || (kind.is_strips && strips_wait);
     consider(std::move(trial), kind.straight_rows ? preferences::kReusedRows
-                               : kind.jams_rows   ? preferences::kOverlappedRows
+                               : overlaps         ? preferences::kOverlappedRows
                                                   : 1);
   }
 }

@@ -153,6 +153,36 @@ TEST(AffineOrders, OfNestsInALoop) {
   EXPECT_TRUE(same_result(workload, s->func()));
 }
 
+// An iteration reads a row and a column that it writes: the loops are split there.
+TEST(AffineOrders, SplitLoopsAtThePivot) {
+  const auto target = std::make_shared<const Target>(*parse_target("x86-64-v3"));
+  const Func workload = schedule_from(R"(func paths(X: i32[90, 90], P: i32[90, 90] output):
+  for a in 90:
+    for b in 90:
+      block copy(va: spatial[90] = a, vb: spatial[90] = b):
+        reads X[va, vb]
+        writes P[va, vb]
+        P[va, vb] = X[va, vb]
+  for k in 90:
+    for i in 90:
+      for j in 90:
+        block S(vk: scan[90] = k, vi: scan[90] = i, vj: scan[90] = j):
+          reads P[vi, vj], P[vi, vk], P[vk, vj]
+          writes P[vi, vj]
+          P[vi, vj] = min(P[vi, vj], P[vi, vk] + P[vk, vj])
+)")
+                            .original;
+  const auto s = default_schedule(workload, target, 1);
+  ASSERT_OK(s);
+  EXPECT_TRUE(same_result(workload, s->func()));
+  int lanes = 0;
+  each_node<ForNode>(s->func()->body, [&](const ForNode& loop) {
+    lanes += loop.loop_kind == ForKind::kVectorized &&
+             blocks_under(Stmt(Ref<const ForNode>(&loop))).front()->name.starts_with("S");
+  });
+  EXPECT_EQ(lanes, 6) << to_text(s->func());
+}
+
 TEST(AffineOrders, LeaveProductsToRules) {
   const auto target = std::make_shared<const Target>(*parse_target("x86-64-avx512"));
   const auto s = default_schedule(testing::matmul_workload(64, 64, 64, false, false, true, true), target, 1);

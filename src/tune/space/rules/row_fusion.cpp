@@ -23,12 +23,14 @@ int64_t lanes_of_output(const RuleContext& ctx, const std::string& block) {
 }
 
 // Accumulators and short rows stay in registers. `whole`: all of a row is unrolled.
-Result<> schedule_part(RuleContext& ctx, const RowPart& part, bool whole) {
+// `streams`: each step of a reduction goes over all rows that are worked on at once.
+Result<> schedule_part(RuleContext& ctx, const RowPart& part, bool whole, bool streams) {
   FETTLE_TRY(const RowPass pass, row_pass(ctx.schedule, part, lanes_of_output(ctx, part.name)));
   ctx.schedule.set_address_prefix("row_fusion/" + part.name);
   const size_t n_loops = pass.reduce.size() + pass.others.size() + (pass.vector ? 1 : 0);
   const bool few = pass.vectors <= kMostOfRow && !pass.open;
   RowPassOptions options;
+  if (streams && part.reduces) options.rows = RowsAt::kInsideSteps;
   const bool one_vector = pass.vector && !pass.vector->open && pass.vector->extent <= pass.width;
   if (pass.vector && !one_vector && !part.reduces && !few) {
     FETTLE_TRY(options.at_once, choose(ctx, "vectors", {1, 2, 4}, 1));
@@ -75,6 +77,7 @@ struct RowWork {
   double alone_ns = 0;        // of one thread, all passes
   bool has_calls = false;     // for each element
   bool keeps_rows = false;    // of what later passes read
+  bool streams = false;       // rows of a matrix in memory
   bool open = false;          // elements of a row are no constant
 };
 
@@ -88,6 +91,7 @@ RowWork row_work(const RuleContext& ctx, const RowGroup& group) {
     const BlockNode& block = *find_block(func->body, name);
     const auto structure = block_structure(func, block, Extents::kOpen);
     const int64_t points = structure->points(), calls = calls_of(block);
+    work.streams |= streams_rows(*structure, *ctx.target);
     work.alone_ns += alone_ns(*ctx.target, *structure, calls);
     work.row = std::max(work.row, points / work.rows);
     for (size_t i = 0; i < structure->n_iters(); ++i)
@@ -131,6 +135,10 @@ Result<int64_t> rows_at_once(RuleContext& ctx, const RowGroup& group, const RowW
     const bool usual = n == kUsualRows || work.row <= preferences::kFewVectors * ctx.lanes(kF32);
     if (usual && 4 * bytes <= 3 * l1) preferred = candidates.size();
     candidates.push_back(n);
+  }
+  if (work.streams && rows >= 2 * preferences::kStreamedRows) {
+    preferred = candidates.size();
+    candidates.push_back(preferences::kStreamedRows);
   }
   if (candidates.size() == 1) return 1;
   return choose(ctx, "rows", candidates, preferred);
@@ -196,6 +204,7 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
   FETTLE_TRY(const bool whole, unrolls_rows(ctx, *group, work));
   FuseRowsOptions options;
   FETTLE_TRY(options.at_once, rows_at_once(ctx, *group, work, whole));
+  options.sums_at_once = work.streams && options.at_once > 1;
   const size_t n_rows = group->rows.size();
   if (shared && n_rows > (group->rows_are_contiguous ? 1 : 0)) {
     const int64_t own = n_rows == 1 ? options.at_once : 1;
@@ -214,7 +223,7 @@ Result<> apply(RuleContext& ctx, BlockRef any) {
         continue;
       }
     }
-    FETTLE_TRY_VOID(schedule_part(ctx, parts[b], whole));
+    FETTLE_TRY_VOID(schedule_part(ctx, parts[b], whole, options.sums_at_once));
   }
   return shared ? parallelize(s, rows, {.threads = ctx.threads}) : Result<>();
 }
