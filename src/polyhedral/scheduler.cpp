@@ -123,9 +123,9 @@ Result<Found> find_order(const AffineNest& nest, const PolyhedralOptions& option
   if (nest.statements().size() > options.most_blocks)
     return fail(ErrorCode::E209, fmt::format("{} blocks are too many to order at once", nest.statements().size()));
   return within_isl(options.operations, [&]() -> Result<Found> {
-    const isl::union_map dependences =
-        without_bounds(nest.direct_dependences(options.reassociate ? Reassociation::kReductions : Reassociation::kNone),
-                       nest.domain());
+    const Reassociation reassociation = options.reassociate ? Reassociation::kReductions : Reassociation::kNone;
+    const auto uniform = without_bounds(nest.direct_dependences(reassociation), nest.domain());
+    const isl::union_map dependences = uniform ? *uniform : nest.dependences(reassociation);
     const bool fuses = options.fusion != FusionStrategy::kMin;
     isl::schedule schedule = solve(nest, dependences, fuses, options.allow_skewing);
     if (options.fusion == FusionStrategy::kPreserve3Coincident && nest.statements().size() > 1) {
