@@ -80,7 +80,7 @@ enum class Tail : uint8_t {
   kExact,      // the factors divide the extent, provably
   kGuard,      // a predicate around the body
   kPartition,  // main loop and remainder, each with constant extents
-  kBalance,    // two constant extents that differ by one: 197 = 2*14 + 13*13
+  kBalance,    // two constant extents that differ by one: 197 = 2*14 + 13*13; of an open one the last two are alike
   kShift,      // the last tile overlaps the one before; nothing may accumulate in place
   kMask,       // the predicate becomes a vector mask
   kPad,        // private buffers are as large as whole tiles; the surplus is computed and never stored

@@ -17,8 +17,9 @@ inline constexpr const char* kKeptBuffersKey = "kept_buffers";
 ///   reschedule([S], ["(t, i) -> (t, t + i)"], factors=[8, 32])
 /// Instances run by what their maps say, compared from the first output on. Blocks share loops as far as their outputs
 /// do. Dependences are found by isl, from all that the blocks read and write, and each must be kept; updates of a
-/// reduction may change places. After Verdoolaege, "isl: An Integer Set Library" (ICMS 2010), and Grosser,
-/// Verdoolaege and Cohen, "Polyhedral AST generation is more than scanning polyhedra" (TOPLAS 2015).
+/// reduction may change places, as may minima and maxima of integers. After Verdoolaege, "isl: An Integer Set Library"
+/// (ICMS 2010), and Grosser, Verdoolaege and Cohen, "Polyhedral AST generation is more than scanning polyhedra" (TOPLAS
+/// 2015).
 ///
 /// blocks: all that stand in consecutive statements of one sequence, or in one loop
 /// maps: one for each block, from the innermost loops around it, as many as it has inputs, to the order. The loops

@@ -17,13 +17,15 @@ namespace fettle {
 ///          balance    tiles of two extents that differ by one (factors {n or kInfer, f}, e constant); with
 ///                     q = e / n and r = e % n:
 ///                     for i_0 in n: for i_1 in q+1: S[i := i_0*q + min(i_0, r) + i_1] where i_1 < q + (i_0 < r)
+///                     Of an extent that is no constant (factors {kInfer, f}) all tiles are of f iterations but for
+///                     the last two, which share what is left for them: 20 = 6 + 6 + 4 + 4 (arith/affine_map.h)
 ///          shift      the last tile begins earlier and overlaps the one before, so all are whole:
 ///                     S[i := min(i_0*f1, e - f1) + i_1]; needs e >= f1 and blocks that may run twice
 /// Returns n loops, outermost first; `loop` is consumed. Costs one pass over the loop's body.
 /// Errors: E201 annotated or not serial · E202 no factor, or a factor < 1 · E203 two kInfer
 ///         E204 product < extent · E205 kExact unproven · E206 no such loop
-///         E231 balance without two factors and a constant extent; shift where a tile is larger than the extent, or
-///              a block beneath reduces, scans or updates in place
+///         E231 balance without two factors, the first inferred where the extent is no constant; shift where a tile is
+///              larger than the extent, or a block beneath reduces, scans or updates in place
 struct SplitArgs {
   LoopRef loop;
   std::vector<IntRef> factors;

@@ -112,6 +112,32 @@ TEST(DefaultSchedule, TakesRowsTogether) {
 }
 
 // Rows that neither runs nor what is worked on at once divide.
+// A matrix that comes from memory: lines of eight rows are under way at once.
+TEST(DefaultSchedule, ReadsRowsOfALargeMatrixTogether) {
+  const auto product = [](int rows) {
+    return parse_func(fmt::format(R"(func product(A: f32[{0}, 704], x: f32[704], y: f32[{0}] output):
+  for i in {0}:
+    for k in 704:
+      block y(vi: spatial[{0}] = i, vk: reduce[704] = k):
+        reads A[vi, vk], x[vk]
+        writes y[vi]
+        init:
+          y[vi] = 0.0
+        y[vi] = y[vi] + A[vi, vk] * x[vk]
+)",
+                                  rows));
+  };
+  for (const int rows : {20, 1003}) {
+    const auto func = product(rows);
+    ASSERT_OK(func);
+    const auto s = default_schedule(*func, avx512(), 1);
+    ASSERT_OK(s);
+    const bool together = to_text(s->trace()).find("/rows: 8\n") != std::string::npos;
+    EXPECT_EQ(together, rows > 1000) << to_text(s->trace());
+    expect_same(*func, *s);
+  }
+}
+
 TEST(RuleSpace, OddRowsTogether) {
   for (const Func& func : {testing::layer_norm_workload(67, 170), testing::softmax_workload(67, 170)}) {
     std::set<std::string> seen;
