@@ -55,7 +55,8 @@ double run(const IrModule& module, double (*value)(int)) {
 bool has_packed_products(const IrModule& module) {
   const auto text = emit_assembly(module, detect_host());
   FETTLE_CHECK(text.has_value());
-  return text->find("231pd") != std::string::npos || text->find("213pd") != std::string::npos;
+  const auto has = [&](const char* form) { return text->find(form) != std::string::npos; };
+  return has("132pd") || has("213pd") || has("231pd");
 }
 
 TEST(Optimize, SumsInPlainLoopsAreTakenInLanes) {
