@@ -198,7 +198,7 @@ TEST(Constants, WhatWouldPackAWeightInAThirdWayReadsItAsItIs) {
 }
 
 TEST(Constants, WhatWouldPackAWeightInAThirdWayTakesASchedulePackedLikeAnother) {
-  const CompiledModel made = compiled_in_panels({{24, 0}, {32, 20}, {40, 24}});
+  const CompiledModel made = compiled_in_panels({{24, 0}, {32, 20}, {40, 12}});
   ASSERT_EQ(made.tasks().size(), 3u);
   EXPECT_TRUE(made.tasks()[1].tuned);
   EXPECT_FALSE(made.tasks()[2].tuned);

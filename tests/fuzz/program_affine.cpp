@@ -18,15 +18,13 @@ class AffineMaker {
 
   Program make() {
     buffers_ = between(1, 2);
-    integers_ = chance(25);
-    const char* type = integers_ ? "i32" : "f32";
     std::string text = "func affine(";
-    for (int b = 0; b < buffers_; ++b) text += fmt::format("X{}: {}[{}, {}], ", b, type, kSide, kSide);
+    for (int b = 0; b < buffers_; ++b) text += fmt::format("X{}: f32[{}, {}], ", b, kSide, kSide);
     const bool internal = chance(50);  // what the nests update is copied to the outputs at the end
     for (int b = 0; b < buffers_; ++b)
-      text += fmt::format("{}{}{}: {}[{}, {}] output", b ? ", " : "", internal ? "Y" : "T", b, type, kSide, kSide);
+      text += fmt::format("{}{}{}: f32[{}, {}] output", b ? ", " : "", internal ? "Y" : "T", b, kSide, kSide);
     text += "):\n";
-    for (int b = 0; b < buffers_ && internal; ++b) text += fmt::format("  alloc T{0}: {2}[{1}, {1}]\n", b, kSide, type);
+    for (int b = 0; b < buffers_ && internal; ++b) text += fmt::format("  alloc T{0}: f32[{1}, {1}]\n", b, kSide);
     copies(text, "T", "X");
     const int nests = between(1, 3);
     for (int n = 0; n < nests; ++n) nest(text, 0);
@@ -88,27 +86,20 @@ class AffineMaker {
     };
     const std::string to = element();
     std::vector<std::string> from{element(), element()};
-    const bool sums = chance(integers_ ? 60 : 35);
+    const bool sums = chance(35);
     std::string predicate;
     if (chance(15)) predicate = fmt::format(" where {} + {} < {}", loops_.front(), loops_.back(), between(4, 12));
     if (sums) from[0] = to;
     text += fmt::format("{}block S{}({}){}:\n", indent, blocks_++, fmt::join(headers, ", "), predicate);
     text += fmt::format("{}  reads {}\n{}  writes {}\n", indent,
                         from[0] == from[1] ? from[0] : from[0] + ", " + from[1], indent, to);
-    // Values stay small, and which of two writes came last shows. Maxima of integers may change places.
-    if (integers_ && sums)
-      text += fmt::format("{0}  {1} = max({1}, {2} - {3}i32)\n", indent, to, from[1], between(0, 3));
-    else if (integers_)
-      text += fmt::format("{}  {} = max(min({} - {} + {}i32, 50i32), -50i32)\n", indent, to, from[0], from[1],
-                          between(0, 3));
-    else
-      text += fmt::format("{}  {} = max(min({} - {} * 2.0 + {}.0, 50.0), -50.0)\n", indent, to, from[0], from[1],
-                          between(0, 3));
+    // Values stay small, and which of two writes came last shows.
+    text += fmt::format("{}  {} = max(min({} - {} * 2.0 + {}.0, 50.0), -50.0)\n", indent, to, from[0], from[1],
+                        between(0, 3));
   }
 
   RandomStream r_;
   int buffers_ = 1, names_ = 0, blocks_ = 0;
-  bool integers_ = false;
   std::vector<std::string> loops_;
 };
 

@@ -44,9 +44,9 @@ std::vector<Mapped> some_blocks(Attempt& a, const BlockNode* block) {
 }
 
 // Rows of one value for each loop: the loop itself, skewed by loops before it and shifted; in between, where the block
-// stands among the others. Before row `split` comes whether it has reached the row before it.
+// stands among the others.
 IndexMap some_map(Attempt& a, const Mapped& mapped, const std::vector<int>& order, int depth, int place, bool parted,
-                  const std::vector<int>& skews, int split) {
+                  const std::vector<int>& skews) {
   IndexMap map;
   for (int i = 0; i < mapped.loops; ++i) map.inputs.push_back(make_var(fmt::format("i{}", i)));
   if (parted) map.outputs.push_back(Expr(place));
@@ -57,7 +57,6 @@ IndexMap some_map(Attempt& a, const Mapped& mapped, const std::vector<int>& orde
     if (const int skew = skews[static_cast<size_t>(d)]; skew != 0 && !before.empty())
       row = row + before[static_cast<size_t>(d) % before.size()] * Expr(skew);
     if (a.chance(15)) row = row + Expr(a.between(-2, 3));
-    if (d == split && d > 0) map.outputs.push_back(max(Expr(0), min(Expr(1), row - before.back() + Expr(1))));
     before.push_back(row);
     map.outputs.push_back(row);
   }
@@ -82,18 +81,17 @@ bool reschedule(Attempt& a) {
   }
   if (a.chance(40)) a.shuffle(order);
   const bool parted = mapped.size() > 1 && a.chance(30);
-  const int split = a.chance(20) ? a.between(1, depth) : 0;
   std::vector<StepRef> blocks;
   std::vector<IndexMap> maps;
   for (size_t i = 0; i < mapped.size(); ++i) {
     blocks.push_back(*a.block_named(mapped[i].block->name));
-    maps.push_back(some_map(a, mapped[i], order, depth, static_cast<int>(i), parted, skews, split));
+    maps.push_back(some_map(a, mapped[i], order, depth, static_cast<int>(i), parted, skews));
   }
   std::vector<IntRef> factors;
-  if (!parted && split == 0 && a.chance(60))
+  if (!parted && a.chance(60))
     for (int d = a.between(1, std::min(depth, 3)); d-- > 0;) factors.push_back(a.between(1, 5));
   // Tiles of registers: which tile an instance is in comes first, and a tile is whole at one value of the other rows.
-  if (!parted && split == 0 && depth >= 2 && a.chance(20)) {
+  if (!parted && depth >= 2 && a.chance(20)) {
     const auto rows = static_cast<size_t>(depth), tiled = rows - 2;
     const std::array<int, 2> sizes{a.between(2, 5), a.between(2, 5)};
     for (IndexMap& map : maps) {

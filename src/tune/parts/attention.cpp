@@ -206,14 +206,18 @@ std::vector<AttentionTile> attention_tiles(const AttentionParts& parts, const Ta
   std::vector<AttentionTile> tiles;
   for (const int64_t keys : blocks)
     for (int64_t vectors = 1; vectors <= preferences::kMostQueryVectors; ++vectors) {
-      // Sums, the vectors of a step, and what they are multiplied by; beside scores, their maxima.
-      const auto rows_of = [&](int64_t n, int64_t maxima) {
-        int64_t rows = std::min((target.vector_registers - maxima - vectors - 1) / vectors, n);
+      // Sums of as many rows as leave registers for what is beside them.
+      const auto rows_of = [&](int64_t n, int64_t beside) {
+        int64_t rows = std::min((target.vector_registers - beside) / vectors, n);
         while (rows > 0 && n % rows != 0) --rows;
         return rows;
       };
-      AttentionTile tile{keys, vectors, rows_of(keys, vectors), rows_of(parts.value_width, 0)};
-      if (tile.key_rows < 1 || (vectors > 1 && (vectors - 1) * lanes >= parts.queries)) continue;
+      // The vectors of a step, and what they are multiplied by; maxima beside scores. While values are summed up, the
+      // maxima and sums of the block wait.
+      const int64_t of_step = vectors + 1;
+      AttentionTile tile{keys, vectors, rows_of(keys, of_step + vectors),
+                         rows_of(parts.value_width, std::max(of_step, 2 * vectors))};
+      if (tile.key_rows < 1 || tile.value_rows < 1 || (vectors > 1 && (vectors - 1) * lanes >= parts.queries)) continue;
       // Cycles of a step of a tile by what bounds it: two multiply-adds and two loads a cycle, or waiting for sums.
       const auto step = [&](int64_t rows) {
         const double sums = static_cast<double>(rows * vectors);

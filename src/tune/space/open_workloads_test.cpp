@@ -132,6 +132,7 @@ TEST_P(OpenDefaults, AgreeWithTheInterpreter) {
     EXPECT_EQ(one_pass, workload.name.starts_with("attention")) << to_text(s->trace());
     const auto kernel = Compiled::make(s->func(), *target, threads, false);
     ASSERT_OK(kernel) << to_text(s->func());
+    if (target->has_feature("avx512f") && !detect_host().has_feature("avx512f")) continue;  // it compiles
     for (const std::vector<int64_t>& values : values_of(workload)) {
       ASSERT_TRUE(
           agrees(workload, written, s->func(), values, [&](auto args, auto ints) { return kernel->run(args, ints); }))

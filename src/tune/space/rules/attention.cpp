@@ -23,29 +23,19 @@ std::optional<std::pair<Schedule, Finished>> in_one_pass(const RuleContext& ctx,
   return std::pair(std::move(trial), *blocks);
 }
 
-/// Registers that a tile needs are known once it is made: what prefers the best tile that is legal.
-std::optional<PreferringDecider> legal_preferences(const RuleContext& ctx, const AttentionParts& parts) {
-  const size_t n_tiles = attention_tiles(parts, *ctx.target).size();
-  for (size_t rank = 0; rank < n_tiles; ++rank) {
-    PreferringDecider preferring({.ranks = {{"tile", rank}}});
-    if (in_one_pass(ctx, parts, preferring)) return preferring;
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<> choose_attention(RuleContext& ctx) {
   if (ctx.lanes(kF32) == 1) return {};
   const auto parts = attention_parts(ctx.schedule.func());
   if (!parts || !parts->finish.empty()) return {};
+  PreferringDecider preferring;
   ctx.schedule.set_address_prefix("attention/" + parts->product);
-  auto preferring = legal_preferences(ctx, *parts);
-  if (!preferring) return {};
+  if (!in_one_pass(ctx, *parts, preferring)) return {};
   const size_t preferred = parts->keys >= preferences::kOnePassKeys ? 0 : 1;
   FETTLE_TRY(const int64_t one_pass, choose(ctx, "one_pass", {1, 0}, preferred));
   if (one_pass == 0) return {};
-  for (Decider* decider : std::array<Decider*, 2>{ctx.decider, &*preferring}) {
+  for (Decider* decider : std::array<Decider*, 2>{ctx.decider, &preferring}) {
     auto made = in_one_pass(ctx, *parts, *decider);
     if (!made) continue;
     ctx.schedule = std::move(made->first);
