@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
+#include "target/caches.h"
 #include "target/tensor_intrinsic.h"
 
 namespace fettle {
@@ -16,7 +17,6 @@ namespace {
 
 /// Lanes of one vector that lie in the same lines take half as long to be loaded one by one as others.
 constexpr double kNearLane = 0.5;
-constexpr int64_t kLineBytes = 64;
 
 // Vector instructions that a call takes.
 double call_cost(const std::string& name) {
@@ -148,7 +148,7 @@ void BodyReader::finish(CostNode& node) {
       (group.is_write ? work_.stores : work_.loads) += pieces(a.lanes, a.element_bytes);
       if (a.broadcast) work_.broadcasts += 1;
       const bool contiguous = a.lanes == 1 || a.lane_step == 1;
-      const bool is_near = !a.irregular && !group.is_write && std::abs(a.lane_step) * a.element_bytes < kLineBytes;
+      const bool is_near = !a.irregular && !group.is_write && std::abs(a.lane_step) * a.element_bytes < kCacheLineBytes;
       if (!contiguous || a.irregular) work_.gathers += (is_near ? kNearLane : 1) * a.lanes;
       if (a.irregular) {
         touched.push_back({place.low_bytes, 64});  // some line

@@ -9,13 +9,13 @@
 #include "ir/compare.h"
 #include "ir/rewrite.h"
 #include "lower/passes/passes.h"
+#include "target/caches.h"
 
 namespace fettle {
 namespace {
 
 // 3 to all caches; 2 leaves the first level to what is used now.
 constexpr int kFirstLevel = 3, kSecondLevel = 2;
-constexpr int64_t kLineBytes = 64;
 // More than this in one turn are not spread: they would only wait for each other.
 constexpr int64_t kMaxPrefetchesATurn = 24;
 
@@ -191,7 +191,7 @@ class Spreader : public StmtMutator {
   Stmt with_next_rows(const Stmt& body, const ForNode& inner, const Expr& outer_turn, int64_t outer_turns) const {
     std::vector<Stmt> stmts = {body};
     for (const Rows& rows : next_rows_) {
-      const int64_t line = std::max<int64_t>(1, kLineBytes / rows.source->dtype.element_bytes());
+      const int64_t line = std::max<int64_t>(1, kCacheLineBytes / rows.source->dtype.element_bytes());
       const int64_t lines = (rows.length + line - 1) / line, turns = *as_int(inner.extent);
       const int64_t share = (rows.count + outer_turns - 1) / outer_turns;
       int64_t at_once = (share * lines + turns - 1) / turns;  // whole rows, or equal parts of one
@@ -236,7 +236,7 @@ class Spreader : public StmtMutator {
     std::vector<Expr> seen;
     each_node<LoadNode>(body, [&](const LoadNode& source) {
       const std::optional<Run> run = run_of(source);
-      const int64_t line = std::max<int64_t>(1, kLineBytes / source.buffer->dtype.element_bytes());
+      const int64_t line = std::max<int64_t>(1, kCacheLineBytes / source.buffer->dtype.element_bytes());
       if (!run || run->length < line) return;
       const int64_t step = (run->length + turns_ - 1) / turns_;
       if (step > kMaxPrefetchesATurn * line) return;

@@ -20,8 +20,6 @@
 namespace fettle {
 namespace {
 
-constexpr int64_t kLineBytes = 64;
-
 /// Two or three values are a vector of four, part of which is thrown away.
 constexpr int64_t kFewestLanes = 4;
 
@@ -334,7 +332,7 @@ bool Tiling::threads_share_rows() const {
   for (size_t i : roles.reduce) work *= extent(i);
   if (work > preferences::kShortRow) return false;
   const int64_t stride = structure.store.strides[*roles.row];
-  const bool whole_lines = stride != AccessPattern::kIrregular && stride * bytes % kLineBytes == 0;
+  const bool whole_lines = stride != AccessPattern::kIrregular && stride * bytes % kCacheLineBytes == 0;
   const bool own_vectors =
       std::ranges::any_of(roles.vector_loads, [&](size_t l) { return structure.loads[l].touches(*roles.row); });
   for (size_t i = 0; i < structure.n_iters(); ++i)
@@ -350,7 +348,7 @@ bool Tiling::panels_keep_windows() const {
   const auto crosses_lines = [&](size_t l) {
     const int64_t stride = structure.loads[l].strides[*roles.row];
     const int64_t bytes = structure.loads[l].buffer->dtype.element_bytes();
-    return stride != 0 && stride != AccessPattern::kIrregular && stride * bytes % kLineBytes != 0;
+    return stride != 0 && stride != AccessPattern::kIrregular && stride * bytes % kCacheLineBytes != 0;
   };
   if (std::ranges::none_of(roles.vector_loads, crosses_lines)) return false;
   const TileProblem p = tile_problem(*this);
@@ -358,7 +356,7 @@ bool Tiling::panels_keep_windows() const {
   const auto width = [&](int64_t rows) { return (rows - 1) * p.row_step + p.taps; };
   const int64_t pixels = height * width(choice.tile.rows) + p.taps * p.second_taps;  // weights, too
   const int64_t all_panels = pixels * extent(roles.vector) * structure.store.buffer->dtype.element_bytes();
-  const int64_t one_panel = height * width(p.row_extent) * 2 * kLineBytes;
+  const int64_t one_panel = height * width(p.row_extent) * 2 * kCacheLineBytes;
   const int64_t l1 = cache(0);
   return all_panels > l1 && 10 * one_panel <= 13 * l1;
 }
@@ -590,7 +588,7 @@ Result<> Tiling::tile_loops(bool padded, BlockRef back) {
 // once ask one by one: worth it where each reads several lines.
 bool Tiling::asks_near(size_t reduce_loops) const {
   const int64_t bytes = choice.tile.vectors * lanes * structure.store.buffer->dtype.element_bytes();
-  return streams_panels() && (reduce_loops == 1 || bytes > kLineBytes);
+  return streams_panels() && (reduce_loops == 1 || bytes > kCacheLineBytes);
 }
 
 // A few steps make one iteration: fewer instructions that only count, which take the place of multiply-adds. The

@@ -5,13 +5,9 @@
 
 #include "lower/passes/passes.h"
 #include "schedule/primitives.h"
+#include "target/caches.h"
 
 namespace fettle {
-namespace {
-
-constexpr int64_t kLineBytes = 64;
-
-}  // namespace
 
 std::optional<TransposedTile> transposed_tile(const BlockStructure& block, int64_t lanes) {
   const DType dtype = block.store.buffer->dtype;
@@ -41,7 +37,7 @@ Result<std::vector<LoopRef>> cut_into_transposed_tiles(Schedule& s, const BlockS
   for (size_t i = 0; i < loops.size(); ++i)
     if (i != tile.lane && i != tile.column) around.push_back(loops[i]);
   // What the outer of both loops leaves of a line is taken right after: later the line may have to come again.
-  const int64_t beside = kLineBytes / (tile.width * block.store.buffer->dtype.element_bytes());
+  const int64_t beside = kCacheLineBytes / (tile.width * block.store.buffer->dtype.element_bytes());
   const auto factors_of = [&](size_t iter, bool is_outer) {
     const bool whole_lines = is_outer && beside > 1 && (block.open[iter] || block.extents[iter] >= beside * tile.width);
     return whole_lines ? std::vector<IntRef>{kInfer, beside, tile.width} : std::vector<IntRef>{kInfer, tile.width};

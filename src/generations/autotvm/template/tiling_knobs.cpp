@@ -134,7 +134,7 @@ Result<Loops> Tiling::row_tiles(const Loops& loops) {
   }
   if (!roles.row) return Loops();
   FETTLE_TRY(const LoopRef row, whole_rows(schedule(), loops, roles, flat));
-  const Tail tail = flat ? Tail::kPartition : Tail::kBalance;
+  const Tail tail = tail_of_rows(structure, *roles.row, flat);
   if (height > 0) return cut_rows(schedule(), row, height, tail);
   const int64_t most = flat ? std::min(which.max_rows, extent(*roles.row)) : which.max_rows;
   return cut_rows_by_knob(row, row_knob, most, tail);
