@@ -80,6 +80,8 @@ inline constexpr double kVectorsFromSecondLevel = 0.75, kBytesFromBeyond = 12, k
 /// Tiles that read a panel, from which on filling it while the program runs may pay; and pays though caches would hold
 /// what it is made of. (Of 1024 x 1024 x 1024 it takes 2.7 times as long in place.)
 inline constexpr int64_t kTilesOfPanel = 3, kManyTilesOfPanel = 24;
+/// Panels that read rows which lie in columns, from which on transposing these while the program runs may pay.
+inline constexpr int64_t kPanelsOfPackedRows = 6;
 /// Steps of a tile in whose time the lines that it writes have not come from memory.
 inline constexpr int64_t kFewStepsOfWrites = 160;
 /// Of the traffic, what is not hidden behind work: of panels, and of rows.

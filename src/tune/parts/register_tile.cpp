@@ -27,6 +27,7 @@ struct Chosen {
   Tile tile;
   bool flat = false;
   int64_t depth = 0;          // of the blocks of the reduction; 0: not blocked
+  bool packs_rows = false;    // rows are copied, so that their steps lie one behind the other
   bool rows_outside = false;  // row tiles outside of column panels
   int64_t block = 0;          // of so many panels, which all rows pass before the next; 0: all
 };
@@ -70,6 +71,7 @@ struct Tiling {
   Result<> finish(BlockRef copy);
   Result<> decide();
   Result<> choose_packing();
+  Result<> choose_row_packing();
   Result<> order_tiles();
   int64_t panel_bytes() const;
   bool streams_panels() const;
@@ -80,6 +82,7 @@ struct Tiling {
   bool waits_for_writes() const;
   int64_t panels_of_long_runs() const;
   Result<bool> pack();
+  Result<> pack_rows();
   Result<> tile_loops(bool padded, BlockRef back);
   bool guards_rows(size_t iter) const;
   bool guards_lanes(size_t iter) const;
@@ -197,6 +200,7 @@ Result<> Tiling::decide() {
   }
   FETTLE_TRY_VOID(order_taps());
   FETTLE_TRY_VOID(choose_packing());
+  FETTLE_TRY_VOID(choose_row_packing());
   return order_tiles();
 }
 
@@ -217,6 +221,28 @@ Result<> Tiling::choose_packing() {
   const bool many = tiles >= preferences::kManyTilesOfPanel && !waits_for_writes();
   FETTLE_TRY(const int64_t packed, pick("pack", {0, 1}, is_far || many ? 1 : 0));
   if (packed != 0) roles.panel = roles.packable;
+  return {};
+}
+
+// A left factor whose steps lie far apart (it is transposed): each step of a tile reads a few elements of a line of its
+// own. The first-level cache keeps none of these lines for the next tile, and no hardware asks for them ahead. Where
+// several panels read them, they are transposed first.
+Result<> Tiling::choose_row_packing() {
+  if (!roles.row || !roles.panel || roles.row_loads.size() != 1 || roles.reduce.size() != 1 ||
+      !structure.multiplies_two_loads || options.shared > 0)
+    return {};
+  const AccessPattern& load = structure.loads[roles.row_loads[0]];
+  const size_t step = roles.reduce[0];
+  if (load.strides[*roles.row] != 1 || load.dimension_of(var(*roles.row)) < 0 || load.dimension_of(var(step)) < 0 ||
+      load.guarded || is_constant(func, load.buffer) || load.buffer == structure.loads[*roles.panel].buffer)
+    return {};
+  const int64_t element = load.buffer->dtype.element_bytes(), stride = std::abs(load.strides[step]) * element,
+                run = choice.tile.rows * element, width = choice.tile.vectors * lanes;
+  const int64_t panels = (extent(roles.vector) + width - 1) / width;
+  if (stride <= run || panels < preferences::kPanelsOfPackedRows) return {};
+  const bool is_far = extent(step) * kCacheLineBytes > cache_bytes_of_runs(target, 0, run, stride);
+  FETTLE_TRY(const int64_t packed, pick("pack_rows", {0, 1}, is_far ? 1 : 0));
+  choice.packs_rows = packed != 0;
   return {};
 }
 
@@ -437,6 +463,21 @@ Result<bool> Tiling::pack() {
     made.insert(made.end(), {copy->name, copy->name + "_pad"});
   }
   return roles.vector_loads.size() == 1;
+}
+
+// Reads the rows from a copy whose innermost dimension is that of the reduction. The copy is scheduled as any block.
+Result<> Tiling::pack_rows() {
+  if (!choice.packs_rows) return {};
+  const AccessPattern& load = structure.loads[roles.row_loads[0]];
+  const auto row = static_cast<size_t>(load.dimension_of(var(*roles.row))),
+             step = static_cast<size_t>(load.dimension_of(var(roles.reduce[0])));
+  IndexMap map;
+  for (size_t d = 0; d < load.indices.size(); ++d) map.inputs.push_back(make_var("d" + std::to_string(d)));
+  for (size_t d = 0; d < load.indices.size(); ++d)
+    if (d != row && d != step) map.outputs.emplace_back(map.inputs[d]);
+  map.outputs.emplace_back(map.inputs[row]);
+  map.outputs.emplace_back(map.inputs[step]);
+  return pack_panels(s, block, load.buffer, map).map([](BlockRef) {});
 }
 
 // Small windows whose elements are only combined (pooling): all of them unrolled, not only the taps that neighbours
@@ -706,6 +747,7 @@ Result<Finished> register_tile(Schedule& s, const Target& target, Decider& decid
 
   FETTLE_TRY_VOID(tiling.decide());
   FETTLE_TRY(const bool padded, tiling.pack());
+  FETTLE_TRY_VOID(tiling.pack_rows());
   BlockRef back;
   if (!tiling.blocked) {
     const auto flat = tiling.choice.flat ? std::optional(flat_map(*structure, *roles)) : std::nullopt;

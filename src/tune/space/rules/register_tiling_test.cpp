@@ -126,6 +126,34 @@ TEST(DefaultSchedule, PackedRightFactorsAreTheSame) {
         }
 }
 
+// A left factor that lies transposed has a line for each step of a tile: many panels read it from a transposed copy.
+TEST(DefaultSchedule, TransposesALeftFactorWhoseStepsLieApart) {
+  const auto product = [](int64_t n, int64_t k, bool transposed) {
+    return testing::matmul_workload(240, n, k, transposed, false, true, false);
+  };
+  EXPECT_EQ(decided(product(384, 1024, true), 1, "pack_rows"), 1);
+  EXPECT_EQ(decided(product(384, 64, true), 1, "pack_rows"), 0) << "its lines stay in the first-level cache";
+  for (const Func& without : {product(384, 1024, false), product(64, 1024, true)}) {
+    const auto s = default_schedule(without, avx512(), 1);
+    ASSERT_OK(s);
+    EXPECT_EQ(choices(*s).find("/pack_rows"), std::string::npos) << choices(*s);
+  }
+}
+
+TEST(DefaultSchedule, TransposedLeftFactorsAreTheSame) {
+  for (const auto& [m, n, k] : {std::tuple{48, 640, 20}, {37, 646, 33}, {39, 710, 260}})
+    for (const int threads : {1, 2}) {
+      const DecisionMap decisions = {{"register_tiling/C/pack", "1"},
+                                     {"register_tiling/C/tile", "12x2"},
+                                     {"register_tiling/C/pack_rows", "1"}};
+      const Func func = testing::matmul_workload(m, n, k, true, false, false, n % 2 == 0);
+      const auto s = rule_space().generate(func, avx512(), threads, 1, std::make_shared<const DecisionMap>(decisions));
+      ASSERT_OK(s);
+      EXPECT_NE(choices(*s).find("pack_rows: 1"), std::string::npos) << choices(*s);
+      expect_same(func, *s);
+    }
+}
+
 // Threads that took panels of 72 channels would write into the same cache lines.
 TEST(DefaultSchedule, DealsOutRowsWhereThreadsWouldShareLines) {
   const auto conv = [](int64_t channels) {
