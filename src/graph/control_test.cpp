@@ -218,8 +218,19 @@ TEST(Control, ElementwiseGroupsOfABodyAreJoined) {
     for (const Group& group : partition(body, {}, iterations)) list += group.name() + " ";
     return list;
   };
-  EXPECT_EQ(names({}), "Mul Tanh Softmax Add Exp ");
   EXPECT_EQ(names({i, 5}), "Mul_Tanh_Exp Softmax Add ");
+  EXPECT_EQ(names({}), "Mul_Tanh_Exp Softmax Add ") << "they read the same values";
+}
+
+// Without a common value, groups are joined where calls take longer than their work: small ones in a loop.
+TEST(Control, ElementwiseGroupsWithoutACommonValueAreJoinedInLoops) {
+  Graph body("body");
+  Value* i = body.add_input("i", {kI64, {}});
+  for (const char* name : {"a", "b"})
+    body.add_output("y", add(body, "Exp", {body.add_input(name, f32({2, 3}))})->output());
+  ASSERT_TRUE(optimize(body));
+  EXPECT_EQ(partition(body, {}, {i, 5}).size(), 1u);
+  EXPECT_EQ(partition(body).size(), 2u);
 }
 
 // y = c ? relu(x) : (x * w), of which one body returns what the other only reads

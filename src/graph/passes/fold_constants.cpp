@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "graph/late_sizes.h"
 #include "graph/op.h"
+#include "graph/passes/broadcasts.h"
 #include "graph/passes/fold_node.h"
 #include "graph/passes/passes.h"
 #include "graph/view.h"
@@ -181,7 +182,8 @@ Result<bool> fold_node(Graph& graph, Node* node, const PassContext& context) {
 Result<> fold_constants(Graph& graph, const PassContext& context) {
   int64_t grown_bytes = 0, moved_elems = 0;
   for (Node* node : std::vector<Node*>(graph.nodes())) {
-    if (node->erased || !can_fold(*node, context.limits.folded_bytes)) continue;
+    if (node->erased || !can_fold(*node, context.limits.folded_bytes) || is_repeated_for_elements(graph, *node))
+      continue;
     const int64_t more = bytes_of(node->outputs) - bytes_of(node->inputs);
     if (more > 0 && grown_bytes + more > context.limits.folded_total_bytes) continue;
     if (renames_memory(*node)) {

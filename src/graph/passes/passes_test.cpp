@@ -52,6 +52,44 @@ TEST_F(PassTest, AnExpansionByUnitDimsIsAReshape) {
   optimize_to("Expand 1, Reshape 1");
 }
 
+// Elementwise work broadcasts by itself, and what is repeated of a constant is no constant of its own.
+TEST_F(PassTest, ElementwiseWorkReadsWhatWasRepeated) {
+  const auto wide = [&](Value* v) { return op("Expand", {v, numbers({16, 1024})}); };
+  Value *x = input("x", {16, 1024}), *row = input("row", {1024}), *column = input("column", {16, 1});
+  g.add_output("y", op("Add", {x, op("Exp", {wide(row)})}));
+  g.add_output("z", op("Mul", {wide(column), wide(row)}));
+  g.add_output("w",
+               op("Where", {op("Greater", {wide(number(2)), wide(number(3))}), x, op("Min", {x, wide(number(4))})}));
+  optimize_to("Add 1, Exp 1, Min 1, Mul 1");
+  for (const Node* node : g.nodes())
+    for (const Value* in : node->inputs) EXPECT_TRUE(!in->is_constant() || in->constant->n_elems() == 1) << to_text(g);
+}
+
+TEST_F(PassTest, RepeatedResultsAreRepeatedLast) {
+  Value* row = op("Expand", {input("row", {8}), numbers({4, 8})});
+  g.add_output("y", op("Exp", {op("Add", {row, number(1)})}));
+  optimize_to("Add 1, Exp 1, Expand 1");
+  EXPECT_EQ(g.outputs()[0].value->producer->op->name, "Expand");
+}
+
+TEST_F(PassTest, NothingIsLessThanMinusInfinity) {
+  Value* x = input("x", {4});
+  g.add_output("y", op("Exp", {op("Max", {number(-INFINITY), x})}));
+  g.add_output("z", op("Max", {number(-4), x}));
+  optimize_to("Exp 1, Max 1");
+}
+
+// Of weights' gradients: the product is made in the order in which it is used.
+TEST_F(PassTest, TransposedProductsOfTransposedFactors) {
+  const std::vector<int64_t> swap = {1, 0};
+  Value *x = input("x", {3, 4}), *dy = input("dy", {3, 5});
+  Value* product = op("MatMul", {op("Transpose", {dy}, ints("perm", swap)), x});
+  g.add_output("y", op("Exp", {op("Transpose", {product}, ints("perm", swap))}));
+  optimize_to("Exp 1, MatMul 1, Transpose 1");
+  const Node* made = g.outputs()[0].value->producer->input(0)->producer;
+  EXPECT_EQ(made->input(1), dy) << to_text(g);
+}
+
 // Whether it fits is known only when data have told the shape.
 TEST_F(PassTest, AnExpansionThatDataTellStays) {
   g.add_output("y", op("Expand", {input("x", {3, 2}), input("shape", {2}, kI64)}));

@@ -206,6 +206,29 @@ bool rms_norm(Graph& graph, const Match& m) {
   return norm;
 }
 
+// The one dim that a reduction goes over; nothing where there are others.
+std::optional<int64_t> only_axis(const Node* reduce) {
+  const std::vector<int64_t> axes = reduce->attrs.get_ints("axes", {});
+  if (axes.size() != 1 || reduce->inputs.size() != 1) return {};
+  return axes[0] < 0 ? axes[0] + reduce->input(0)->rank() : axes[0];
+}
+
+// exp(x - max(x)) / sum(exp(x - max(x))), or its logarithm, along one dim.
+bool is_softmax(const Match& m) {
+  const auto axis = only_axis(m.node("max.reduce"));
+  if (!is_float(m) || !axis || only_axis(m.node("sum.reduce")) != axis) return false;
+  Shape shape = m["x"]->shape();
+  shape[static_cast<size_t>(*axis)] = Dim(1);
+  return m["max"]->shape() == shape && m["sum"]->shape() == shape && m["x"]->type == m.root()->output()->type;
+}
+bool softmax(Graph& graph, const Match& m) {
+  return graph.use_count(m["e"]) == 2 && becomes_op(graph, m, "Softmax", {{"axis", *only_axis(m.node("sum.reduce"))}});
+}
+bool log_softmax(Graph& graph, const Match& m) {
+  return graph.use_count(m["e"]) == 1 &&
+         becomes_op(graph, m, "LogSoftmax", {{"axis", *only_axis(m.node("sum.reduce"))}});
+}
+
 // Squares of distances from the same mean are part of its kernel anyway.
 bool squares_are_alone(const Match& m) {
   const Node* distance = made_by(m["x"], "Sub");
@@ -237,7 +260,16 @@ const std::vector<Rewrite>& rewrites() {
       same_elements(node("Sub", {mean_square, same_elements(square(moment(kMean2, x).as("m"), any("m")))}));
   const Pattern spread = one_of({difference, same_elements(node("Max", {difference, number(0)}))});
   const Pattern by_moments = node("Reciprocal", {deviation(spread)}).as("factor");
+  const Pattern below_greatest = node("Sub", {x, same_elements(node("ReduceMax", {x}).as("max.reduce")).as("max")});
+  const auto sum_of = [&](const Pattern& of) { return node("ReduceSum", {of}).as("sum.reduce"); };
   static const std::vector<Rewrite> table = {
+      {"e / sum(e), e = exp(x - max(x))",
+       node("Div", {node("Exp", {below_greatest}).as("e"), same_elements(sum_of(any("e"))).as("sum")}), is_softmax,
+       softmax},
+      {"d - log(sum(exp(d))), d = x - max(x)",
+       node("Sub", {below_greatest.as("d"),
+                    same_elements(node("Log", {same_elements(sum_of(node("Exp", {any("d")}).as("e")))})).as("sum")}),
+       is_softmax, log_softmax},
       {"d / sqrt(mean(d*d) + ε), d = x - mean(x)", node("Div", {distance("mean"), deviation(variance)}), is_layer_norm,
        layer_norm},
       // as JAX's libraries write it

@@ -59,6 +59,41 @@ TEST_F(RecognizePatterns, LayerNormalizationByMoments) {
   }
 }
 
+// As JAX writes it: reductions drop their dim, which a reshape brings back.
+TEST_F(RecognizePatterns, Softmax) {
+  for (const bool logarithm : {false, true}) {
+    Graph fresh("g");
+    std::swap(g, fresh);
+    Value* x = input("x", {2, 5, 8});
+    Attrs attrs = ints("axes", {2});
+    attrs.set("keepdims", int64_t{0});
+    const auto as_column = [&](Value* v) { return op("Reshape", {v, numbers({2, 5, 1})}); };
+    Value* below = op("Sub", {x, as_column(op("Max", {number(-INFINITY), op("ReduceMax", {x}, attrs)}))});
+    Value* e = op("Exp", {below});
+    Value* sum = op("ReduceSum", {e}, attrs);
+    g.add_output("y", logarithm ? op("Sub", {below, as_column(op("Log", {sum}))}) : op("Div", {e, as_column(sum)}));
+    optimize_and_compare();
+    EXPECT_EQ(histogram(g), logarithm ? "LogSoftmax 1" : "Softmax 1") << to_text(g);
+  }
+}
+
+TEST_F(RecognizePatterns, OtherSharesAreNoSoftmax) {
+  Value* x = input("x", {8, 8});
+  Attrs rows = ints("axes", {1}), flat = rows;
+  flat.set("keepdims", int64_t{0});
+  const auto shares = [&](const Attrs& greatest, const Attrs& total) {
+    Value* e = op("Exp", {op("Sub", {x, op("ReduceMax", {x}, greatest)})});
+    return op("Div", {e, op("ReduceSum", {e}, total)});
+  };
+  g.add_output("a", shares(rows, ints("axes", {0})));  // along another dim
+  g.add_output("b", shares(flat, flat));               // of rows for columns
+  Value* e = op("Exp", {op("Sub", {x, op("ReduceMax", {x}, rows)})});
+  g.add_output("c", op("Div", {e, op("ReduceSum", {e}, rows)}));
+  g.add_output("e", e);  // is needed anyway
+  optimize_and_compare();
+  EXPECT_EQ(histogram(g).find("Softmax"), std::string::npos) << to_text(g);
+}
+
 TEST_F(RecognizePatterns, OtherMomentsAreNoLayerNormalization) {
   Value* x = input("x", {2, 5, 8});
   Value* m = op("ReduceMean", {x}, ints("axes", {-1}));

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <limits>
 
 #include "graph/op_util.h"
+#include "graph/passes/broadcasts.h"
 #include "graph/passes/match.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/pattern.h"
@@ -31,6 +33,10 @@ bool varies(const Match& m) { return !m["x"]->is_constant(); }
 bool keeps_shape(const Match& m) { return m["x"]->shape() == m.root()->output()->shape(); }
 bool is_power(const Match& m) { return varies(m) && keeps_shape(m); }
 bool is_real_power(const Match& m) { return is_power(m) && is_float(m); }
+
+bool becomes_chosen(Graph& graph, const Match& m) {
+  return becomes(graph, m, m.number("known") != 0 ? m["a"] : m["b"]);
+}
 
 bool is_copy(const Match& m) { return m.root()->op->is_copy(*m.root()); }
 
@@ -78,6 +84,23 @@ bool one_transpose(Graph& graph, const Match& m) {
   std::vector<int64_t> both;
   for (const int64_t d : permutation(m.root())) both.push_back(first[static_cast<size_t>(d)]);
   return becomes_node(graph, m, "Transpose", {m["x"]}, {{"perm", std::move(both)}}, "before");
+}
+
+bool swaps_matrices(const Node* transpose) {
+  const auto perm = permutation(transpose);
+  const auto rank = static_cast<int64_t>(perm.size());
+  for (int64_t d = 0; d + 2 < rank; ++d)
+    if (perm[static_cast<size_t>(d)] != d) return false;
+  return rank >= 2 && perm.back() == rank - 2;
+}
+bool are_swapped(const Match& m) {
+  const Value *left = m.node("left")->output(), *right = m["right"];
+  return swaps_matrices(m.root()) && swaps_matrices(m.node("left")) && left->rank() == right->rank();
+}
+// Gradients of weights: what is written in its own order is read from one factor transposed instead of the other.
+bool product_of_swapped(Graph& graph, const Match& m) {
+  Node* right = insert(graph, m.root(), "Transpose", {m["right"]}, m.root()->attrs);
+  return right && becomes_node(graph, m, "MatMul", {right->output(), m["x"]}, {}, "product");
 }
 
 // Whether dims larger than 1 stay in their order.
@@ -246,10 +269,16 @@ const std::vector<Rewrite>& rewrites() {
       {"x - c → x + (-c)", node("Sub", {x, constant("c")}), is_real, by_inverse},
       {"(x * a) * b → x * (a*b)", chain("Mul"), is_power, combine_scalars},
       {"(x + a) + b → x + (a+b)", chain("Add"), is_power, combine_scalars},
+      {"max(x, -∞) → x", node("Max", {x, exactly(-std::numeric_limits<double>::infinity())}), is_real_power, becomes_x},
+      {"where(known, a, b) → a", node("Where", {number("known"), any("a"), any("b")}), nullptr, becomes_chosen},
       {"transpose in order", node("Transpose", {x}), is_sorted, becomes_x},
       {"transpose(transpose(x))", node("Transpose", {node("Transpose", {x}).as("before")}), nullptr, one_transpose},
+      {"(a' @ b)' → b' @ a",
+       node("Transpose", {node("MatMul", {node("Transpose", {x}).as("left"), any("right")}).used_once().as("product")}),
+       are_swapped, product_of_swapped},
       {"transpose of dims of extent 1 → reshape", node("Transpose", {x}), moves_nothing, becomes_reshape},
       {"expand by dims of extent 1 → reshape", node("Expand", {x}), keeps_count, becomes_reshape},
+      {"elementwise(expand(x))", node([](const OpDef& op) { return op.is_pointwise; }), reads_repeated, before_expand},
       // Less is moved, and slices of one transposed tensor no longer share it.
       {"slice(transpose(x)) → transpose(slice(x))", node("Slice", {node("Transpose", {x}).as("before")}), has_starts,
        slice_before_transpose},

@@ -52,6 +52,10 @@ class ScalarFolder : public Folder {
 /// No program grows beyond this many expression nodes in one block by inlining.
 constexpr int64_t kMaxNodes = 400;
 
+/// The same of what is read more than once, where all blocks work on the same elements: they share a loop, and it is
+/// computed once.
+constexpr int64_t kMaxNodesTogether = 48;
+
 /// buffer[vars] = value, everywhere.
 struct Definition {
   Buffer buffer;
@@ -158,7 +162,22 @@ Uses uses_of(const BufferNode* buffer, const std::vector<Stmt>& nests) {
   return uses;
 }
 
-bool worth_inlining(const Definition& made, const Uses& uses) {
+/// Whether all blocks are elementwise, over equal loops.
+bool works_on_same_elements(const std::vector<Stmt>& nests) {
+  const BlockNode* first = nullptr;
+  for (const Stmt& stmt : nests) {
+    const BlockNode* block = open_nest(stmt).block;
+    if (!block || block->init || block->iters.empty() || !block->body.as<StoreNode>()) return false;
+    if (!first) first = block;
+    if (!std::ranges::equal(block->iters, first->iters, [](const IterVar& a, const IterVar& b) {
+          return a.kind == IterKind::kSpatial && b.kind == IterKind::kSpatial && structural_equal(a.extent, b.extent);
+        }))
+      return false;
+  }
+  return true;
+}
+
+bool worth_inlining(const Definition& made, const Uses& uses, bool together) {
   if (uses.odd || uses.loads == 0 || uses.writers > 1) return false;
   int64_t elems = 1;
   for (const Expr& extent : made.buffer->shape) {
@@ -167,7 +186,7 @@ bool worth_inlining(const Definition& made, const Uses& uses) {
     elems *= *value;
   }
   const int64_t nodes = count_nodes(made.value);
-  if (nodes * uses.loads > kMaxNodes) return false;
+  if (nodes * uses.loads > (together && uses.loads > 1 ? kMaxNodesTogether : kMaxNodes)) return false;
   if (nodes <= 1 && !uses.by_reduction) return true;  // a copy under another name
   if (uses.points > 2 * elems) return false;          // each element would be computed many times
   if (!is_costly(made.value)) return true;
@@ -283,11 +302,12 @@ Func fold_scalars(const Func& func, const std::unordered_map<const BufferNode*, 
 Func inline_blocks(const Func& func) {
   std::vector<Stmt> nests = nests_of(func);
   std::vector<Buffer> allocations = func.root().allocations;
+  const bool together = works_on_same_elements(nests);
   for (size_t i = 0; i < nests.size();) {
     const std::optional<Definition> made = definition_of(open_nest(nests[i]));
     const auto internal = made ? std::find(allocations.begin(), allocations.end(), made->buffer) : allocations.end();
     if (internal == allocations.end() || is_written_by_several(made->buffer.get(), nests) ||
-        !worth_inlining(*made, uses_of(made->buffer.get(), nests))) {
+        !worth_inlining(*made, uses_of(made->buffer.get(), nests), together)) {
       ++i;
       continue;
     }

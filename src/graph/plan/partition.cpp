@@ -9,6 +9,7 @@
 
 #include "graph/late_sizes.h"
 #include "graph/op_registry.h"
+#include "graph/plan/joining.h"
 #include "graph/view.h"
 
 namespace fettle {
@@ -16,9 +17,6 @@ namespace {
 
 /// More nodes than this are not taken in at once to find where the users of a value meet.
 constexpr size_t kMaxStretch = 24;
-
-/// Of each result of elementwise groups that become one. Calls of larger ones take little of their time.
-constexpr int64_t kMostJoinedBytes = 64 << 10;
 
 /// Keys and queries from which on attention may pay as one kernel of a CPU: the scores of fewer keys stay in the
 /// caches, and its lanes are queries.
@@ -35,12 +33,12 @@ class Partitioner {
     std::vector<Group> groups = grow_all();
     for (const Node* node : fused) fuse(groups, *node);
     take_in_bytes(groups);
-    for (Group& group : groups) find_boundary(group);
+    for (Group& group : groups) find_boundary(group, outputs_);
     absorb_index_maps(groups);
     std::stable_sort(groups.begin(), groups.end(), [&](const Group& a, const Group& b) {
       return position_.at(a.nodes.back()) < position_.at(b.nodes.back());
     });
-    if (iterations_.number) join_elementwise(groups);
+    join_elementwise(groups, graph_, iterations_);
     return groups;
   }
 
@@ -308,108 +306,14 @@ class Partitioner {
         group.nodes.insert(group.nodes.begin(), input->producer);
         group.inputs.clear();
         group.outputs.clear();
-        find_boundary(group);
+        find_boundary(group, outputs_);
         found->second->nodes.clear();
       }
     }
     std::erase_if(groups, [](const Group& group) { return group.nodes.empty(); });
   }
 
-  /// In a loop calls of small kernels take longer than their work. Elementwise groups of one shape become one of
-  /// several results, where nothing lies between them. Here alone a group returns several.
-  ///   c' = f * c + i * g | h = o * tanh(c')   →   one group, which returns c' and h
-  void join_elementwise(std::vector<Group>& groups) const {
-    // What reads sizes that a node defines stays behind it, without reading its result.
-    if (std::ranges::any_of(graph_.nodes(), [](const Node* node) { return !defined_sizes(*node).empty(); })) return;
-    const auto may_join = [&](const Group& group) {
-      const Value& made = *group.nodes.back()->output();
-      return !group.may_be_view && !group.is_row && !group.is_concatenation &&
-             std::ranges::all_of(group.nodes,
-                                 [](const Node* node) { return node->op->is_pointwise && !is_host(*node); }) &&
-             (element_count(made.shape()) * made.dtype().element_bytes()).typical() <= kMostJoinedBytes;
-    };
-    for (size_t b = 1; b < groups.size(); ++b) {
-      if (!may_join(groups[b])) continue;
-      for (size_t a = 0; a < b; ++a) {
-        if (!may_join(groups[a]) || is_between(groups, a, b) || is_between(groups, b, a) ||
-            !(groups[a].nodes.back()->output()->shape() == groups[b].nodes.back()->output()->shape()))
-          continue;
-        Group joined = groups[a];
-        joined.nodes.insert(joined.nodes.end(), groups[b].nodes.begin(), groups[b].nodes.end());
-        joined.notes.insert(joined.notes.end(), groups[b].notes.begin(), groups[b].notes.end());
-        joined.notes.push_back(
-            {groups[b].anchor, true, "small elementwise work of one shape is one call an iteration"});
-        std::ranges::sort(joined.nodes, {}, [&](const Node* node) { return position_.at(node); });
-        joined.anchor = joined.nodes.front();
-        joined.inputs.clear();
-        joined.outputs.clear();
-        find_boundary(joined);
-        groups[b] = std::move(joined);
-        groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(a));
-        --b;
-        a = static_cast<size_t>(-1);  // what it has become may join more
-      }
-    }
-    order_by_use(groups);
-  }
-
-  /// Whether what one group makes comes to another through groups between them.
-  static bool is_between(const std::vector<Group>& groups, size_t from, size_t to) {
-    std::unordered_map<const Node*, size_t> group_of;
-    for (size_t g = 0; g < groups.size(); ++g)
-      for (const Node* node : groups[g].nodes) group_of[node] = g;
-    std::vector<size_t> next;
-    std::unordered_set<size_t> seen = {from};
-    const auto add_users = [&](size_t group) {
-      for (const Value* output : groups[group].outputs)
-        for (const Node* user : output->users)
-          if (const size_t g = group_of.at(user); (group != from || g != to) && !seen.contains(g)) next.push_back(g);
-    };
-    add_users(from);
-    while (!next.empty()) {
-      const size_t group = next.back();
-      next.pop_back();
-      if (group == to) return true;
-      if (seen.insert(group).second) add_users(group);
-    }
-    return false;
-  }
-
-  /// Each group behind those whose results it reads.
-  static void order_by_use(std::vector<Group>& groups) {
-    std::vector<Group> ordered;
-    std::unordered_set<const Value*> waiting;
-    for (const Group& group : groups)
-      for (const Node* node : group.nodes) waiting.insert(node->outputs.begin(), node->outputs.end());
-    while (!groups.empty()) {
-      const auto next = std::ranges::find_if(groups, [&](const Group& group) {
-        return std::ranges::none_of(group.inputs, [&](const Value* input) { return waiting.contains(input); });
-      });
-      for (const Node* node : next->nodes)
-        for (const Value* output : node->outputs) waiting.erase(output);
-      ordered.push_back(std::move(*next));
-      groups.erase(next);
-    }
-    groups = std::move(ordered);
-  }
-
   static bool maps_pixels(const Node& node) { return node.op->maps_pixels && node.op->maps_pixels(node); }
-
-  void find_boundary(Group& group) const {
-    const std::unordered_set<const Node*> inside(group.nodes.begin(), group.nodes.end());
-    std::unordered_set<const Value*> seen;
-    for (Node* node : group.nodes) {
-      for (Value* input : node->inputs)
-        if (input && !(input->producer && inside.contains(input->producer)) && seen.insert(input).second)
-          group.inputs.push_back(input);
-      for (Value* output : node->outputs) {
-        const bool outside = std::any_of(output->users.begin(), output->users.end(),
-                                         [&](const Node* user) { return !inside.contains(user); });
-        // A node's outputs are all computed together, so what nobody uses is handed out as well.
-        if (outside || outputs_.contains(output) || output->users.empty()) group.outputs.push_back(output);
-      }
-    }
-  }
 
   const Graph& graph_;
   const Iterations iterations_;

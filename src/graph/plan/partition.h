@@ -43,8 +43,8 @@ struct Group {
 /// A follower is elementwise or a broadcast to the anchor's output shape; around a reduction also to the shape that
 /// was reduced, and a further reduction over the same axes. Several users of a value are taken in together where they
 /// meet again (x * sigmoid(x)). Elementwise groups also take in a Resize to the nearest pixel or a
-/// DepthToSpace that only they read. A group returns one value, so no two groups can wait for each other. In a loop's
-/// body small elementwise groups of one shape become one of several values, if nothing lies between them.
+/// DepthToSpace that only they read. A group returns one value, so no two groups can wait for each other. Then
+/// elementwise groups of one shape become one of several values where that pays (joining.h).
 ///
 /// `fused`: nodes that begin no group but go on with those that make what they read (of fusible_nodes):
 ///   conv (depthwise) → relu → conv (1x1) → add           one group, if the 1x1 convolution is fused

@@ -16,6 +16,7 @@
 #include "graph/op_util.h"
 #include "graph/plan/growing.h"
 #include "graph/plan/memory.h"
+#include "graph/plan/nest.h"
 #include "graph/plan/placement.h"
 #include "graph/plan/size_classes.h"
 #include "graph/plan/workload.h"
@@ -980,33 +981,61 @@ class Planner {
   std::unordered_map<const Value*, std::vector<int>> turned_;  // constants that lie in another order than their own
 };
 
-/// The parameters that an elementwise program may write its (one) output over: all are read only where the output is
-/// written, element by element.
-std::vector<size_t> overwritable(const Func& func) {
-  const BlockNode& root = func.root();
-  const Stmt* at = &root.body;
-  while (const auto* loop = at->as<ForNode>()) at = &loop->body;
-  const auto* block = at->as<BlockNode>();
-  if (!block || block->init || !root.allocations.empty()) return {};
-  const auto* write = block->body.as<StoreNode>();
-  if (!write || !func->params.back().buffer.get() || func->params.back().buffer != write->buffer) return {};
-  std::vector<size_t> found;
-  for (size_t i = 0; i + 1 < func->params.size(); ++i) {
-    const BufferNode& buffer = *func->params[i].buffer;
-    bool same = func->params[i].kind == ParamKind::kInput && buffer.dtype == write->buffer->dtype &&
-                buffer.strides.empty() && write->buffer->strides.empty() &&
-                buffer.shape.size() == write->buffer->shape.size();
-    for (size_t d = 0; same && d < buffer.shape.size(); ++d)
-      same = structural_equal(buffer.shape[d], write->buffer->shape[d]);
-    if (!same) continue;
-    walk(write->value, [&](const Expr& e) {
-      const auto* read = e.as<LoadNode>();
-      if (read && read->buffer.get() == &buffer)
-        for (size_t d = 0; d < read->indices.size(); ++d)
-          same = same && structural_equal(read->indices[d], write->indices[d]);
-      return same;
-    });
-    if (same) found.push_back(i);
+/// A parameter that an elementwise program may write an output over: by their numbers.
+struct Overwrite {
+  size_t input = 0, output = 0;
+  friend bool operator==(const Overwrite&, const Overwrite&) = default;
+};
+
+/// One store of each element of a buffer.
+struct ElementwiseBlock {
+  const BlockNode* block = nullptr;
+  const StoreNode* store = nullptr;
+};
+
+/// The blocks of a program of elementwise blocks; of others none.
+std::vector<ElementwiseBlock> elementwise_blocks(const Func& func) {
+  std::vector<ElementwiseBlock> blocks;
+  for (const Stmt& stmt : nests_of(func)) {
+    const BlockNode* block = open_nest(stmt).block;
+    const auto* store = block && !block->init ? block->body.as<StoreNode>() : nullptr;
+    if (!store) return {};
+    blocks.push_back({block, store});
+  }
+  return blocks;
+}
+
+bool same_shape(const BufferNode& a, const BufferNode& b) {
+  return a.strides.empty() && b.strides.empty() &&
+         std::ranges::equal(a.shape, b.shape, [](const Expr& x, const Expr& y) { return structural_equal(x, y); });
+}
+
+/// All pairs of which the input is read only where the output, or an array of its shape before it, is written, element
+/// by element.
+std::vector<Overwrite> overwritable(const Func& func) {
+  const std::vector<ElementwiseBlock> blocks = elementwise_blocks(func);
+  std::vector<Overwrite> found;
+  for (size_t o = 0; o < func->params.size() && !blocks.empty(); ++o) {
+    const Param& output = func->params[o];
+    if (output.kind != ParamKind::kOutput) continue;
+    const auto writes = [&](const ElementwiseBlock& b) { return b.store->buffer == output.buffer; };
+    const auto writer = std::ranges::find_if(blocks, writes);
+    if (writer == blocks.end() || std::ranges::count_if(blocks, writes) != 1) continue;
+    for (size_t i = 0; i < func->params.size(); ++i) {
+      const BufferNode& input = *func->params[i].buffer;
+      bool fits = func->params[i].kind == ParamKind::kInput && input.dtype == output.buffer->dtype &&
+                  same_shape(input, *output.buffer);
+      for (auto at = blocks.begin(); fits && at != blocks.end(); ++at)
+        walk(at->store->value, [&](const Expr& e) {
+          const auto* read = e.as<LoadNode>();
+          if (!read || read->buffer.get() != &input) return fits;
+          fits = fits && at <= writer && same_shape(*at->store->buffer, input) &&
+                 std::ranges::equal(read->indices, at->store->indices,
+                                    [](const Expr& x, const Expr& y) { return structural_equal(x, y); });
+          return fits;
+        });
+      if (fits) found.push_back({i, o});
+    }
   }
   return found;
 }
@@ -1197,6 +1226,22 @@ class Lives {
 
 namespace {
 
+/// The operand by which a call writes a storage, or a part of it.
+std::optional<size_t> output_at(const Plan& plan, const PlannedCall& call, int storage) {
+  const std::vector<Param>& params = plan.workloads[static_cast<size_t>(call.workload)].func->params;
+  for (size_t o = 0; o < call.operands.size(); ++o)
+    if (params[o].kind == ParamKind::kOutput && call.operands[o].storage >= 0 &&
+        whole_of(plan, call.operands[o].storage) == storage)
+      return o;
+  return {};
+}
+
+std::vector<Overwrite> overwritable(const Plan& plan, const PlannedCall& call,
+                                    const std::function<bool(int workload)>& may_run_in_place) {
+  if (!may_run_in_place(call.workload)) return {};
+  return overwritable(plan.workloads[static_cast<size_t>(call.workload)].func);
+}
+
 /// Finds what loops carry that may be written where it is read.
 class Carries {
  public:
@@ -1225,6 +1270,7 @@ class Carries {
     if (plan_.storages[static_cast<size_t>(next)].kind != Storage::Kind::kArena) return;
     // The one call that writes it, not inside of a body.
     const PlannedCall* writer = nullptr;
+    size_t output = 0;  // among its operands
     bool is_read_after = false;
     for (const PlanStep& step : loop.body) {
       if (step.kind != PlanStep::Kind::kCall) {
@@ -1233,21 +1279,20 @@ class Carries {
       }
       const PlannedCall& call = call_of(step);
       if (&call == &copy) continue;
-      if (is(call.operands.back(), next)) {
-        if (writer || !(call.operands.back().offset_bytes == Dim(0))) return;
+      if (const auto made = output_at(plan_, call, next)) {
+        if (writer || !(call.operands[*made].offset_bytes == Dim(0))) return;
         writer = &call;
+        output = *made;
       } else if (writer) {
         is_read_after =
             is_read_after || std::ranges::any_of(call.operands, [&](const Operand& o) { return is(o, kept); });
       }
     }
     if (!writer || is_read_after) return;
-    std::vector<size_t> may_overwrite;
-    if (may_run_in_place_(writer->workload))
-      may_overwrite = overwritable(plan_.workloads[static_cast<size_t>(writer->workload)].func);
-    for (size_t i = 0; i + 1 < writer->operands.size(); ++i) {
-      if (!is(writer->operands[i], kept)) continue;
-      if (std::ranges::find(may_overwrite, i) == may_overwrite.end() || !(writer->operands[i].offset_bytes == Dim(0)))
+    const std::vector<Overwrite> may = overwritable(plan_, *writer, may_run_in_place_);
+    for (size_t i = 0; i < writer->operands.size(); ++i) {
+      if (i == output || !is(writer->operands[i], kept)) continue;
+      if (std::ranges::find(may, Overwrite{i, output}) == may.end() || !(writer->operands[i].offset_bytes == Dim(0)))
         return;
     }
     plan_.storages[static_cast<size_t>(next)].in_place_of = kept;
@@ -1287,21 +1332,24 @@ void assign_memory(Plan& plan, const std::function<bool(int workload)>& may_run_
   for (size_t c = 0; c < plan.calls.size(); ++c) {
     const PlannedCall& call = plan.calls[c];
     const int step = lives.step_of(c);
-    const int out = call.operands.back().storage;
-    if (!is_arena(out) || !may_run_in_place(call.workload)) continue;
-    for (size_t i : overwritable(plan.workloads[static_cast<size_t>(call.workload)].func)) {
-      const int in = same_as[static_cast<size_t>(call.operands[i].storage)];
+    std::set<int> taken;  // by outputs of this call
+    for (const Overwrite& pair : overwritable(plan, call, may_run_in_place)) {
+      const Operand &read = call.operands[pair.input], &written = call.operands[pair.output];
+      const int out = written.storage;
+      if (!is_arena(out) || same_as[static_cast<size_t>(out)] != out || read.storage < 0) continue;
+      const int in = same_as[static_cast<size_t>(read.storage)];
       const bool whole =
-          is_arena(in) && call.operands[i].offset_bytes == Dim(0) && call.operands.back().offset_bytes == Dim(0) &&
+          is_arena(in) && read.offset_bytes == Dim(0) && written.offset_bytes == Dim(0) &&
           plan.storages[static_cast<size_t>(in)].size_bytes == plan.storages[static_cast<size_t>(out)].size_bytes;
       int readers = 0;
       for (const Operand& operand : call.operands)
         readers += same_as[static_cast<size_t>(whole_of(plan, operand.storage))] == in;
-      if (!whole || readers != 1 || lives.of(out).first != step || lives.of(in).last != step) continue;
+      if (!whole || readers != 1 || lives.of(out).first != step || lives.of(in).last != step ||
+          !taken.insert(in).second)
+        continue;
       same_as[static_cast<size_t>(out)] = in;
       lives.of(in).last = lives.of(out).last;
       ++plan.in_place;
-      break;
     }
   }
 
@@ -1359,14 +1407,14 @@ std::vector<OverwrittenInput> overwritten_inputs(const Plan& plan,
       const PlannedCall& call = plan.calls[c];
       if (lives.step_of(c) != lives.of(out).first) continue;
       const auto is_of = [&](const Operand& operand, int s) { return whole_of(plan, operand.storage) == s; };
-      if (call.operands.back().storage != out || !(call.operands.back().offset_bytes == Dim(0)) ||
-          !may_run_in_place(call.workload))
+      const auto output = output_at(plan, call, out);
+      if (!output || call.operands[*output].storage != out || !(call.operands[*output].offset_bytes == Dim(0)))
         return false;
-      const std::vector<size_t> may = overwritable(plan.workloads[static_cast<size_t>(call.workload)].func);
-      for (size_t i = 0; i + 1 < call.operands.size(); ++i)
+      const std::vector<Overwrite> may = overwritable(plan, call, may_run_in_place);
+      for (size_t i = 0; i < call.operands.size(); ++i)
         if (is_of(call.operands[i], in) &&
             (call.operands[i].storage != in || !(call.operands[i].offset_bytes == Dim(0)) ||
-             std::ranges::find(may, i) == may.end()))
+             std::ranges::find(may, Overwrite{i, *output}) == may.end()))
           return false;
       return true;
     }

@@ -76,6 +76,29 @@ Value* inverted_residual(GraphMaker& m) {
   return m.conv(y, 8, 3);
 }
 
+// Elementwise work of one shape goes through memory once, if no other work lies between and the arrays are few.
+TEST(Partition, ElementwiseGroupsOfCommonValuesAreJoined) {
+  const auto n_groups = [](bool between, bool other_shape, int arrays) {
+    GraphMaker m;
+    Value* x = m.input("x", {8, 8});
+    Value* a = m.node("Exp", {x});
+    m.graph.add_output("a", a);
+    Value* shares = between ? m.node("Softmax", {a}) : nullptr;
+    if (shares) m.graph.add_output("shares", shares);  // so nothing joins its group
+    Value* b = shares ? shares : other_shape ? m.node("Add", {a, m.input("row", {2, 8, 8})}) : a;
+    m.graph.add_output("b", m.node("Sub", {b, x}));
+    for (int i = 0; i < arrays; ++i)
+      m.graph.add_output("c" + std::to_string(i), m.node("Mul", {a, m.input("c" + std::to_string(i), {8, 8})}));
+    m.graph.sort();
+    return partition(m.graph).size();
+  };
+  EXPECT_EQ(n_groups(false, false, 0), 1u);
+  EXPECT_EQ(n_groups(true, false, 0), 3u);
+  EXPECT_EQ(n_groups(false, true, 0), 2u);
+  EXPECT_EQ(n_groups(false, false, 3), 1u);
+  EXPECT_GT(n_groups(false, false, 9), 1u) << "more arrays than are walked through at once";
+}
+
 TEST(Partition, DepthwiseAndPointwiseConvolutionsMayBeFused) {
   GraphMaker m;
   m.graph.add_output("y", inverted_residual(m));
@@ -307,6 +330,23 @@ TEST(Plan, ElementwiseKernelsMayWriteOverInputs) {
   EXPECT_EQ(overwritten_inputs(plan, [](int) { return true; }), (std::vector<OverwrittenInput>{{0, 0}}))
       << to_text(plan);
   EXPECT_TRUE(overwritten_inputs(plan, [](int) { return false; }).empty());
+}
+
+// A step of an optimiser: each result may lie where it is read last, though one kernel makes both.
+TEST(Plan, JoinedKernelsMayWriteOverInputs) {
+  GraphMaker m;
+  Value *w = m.input("w", {4, 4}), *momentum = m.input("m", {4, 4}), *gradient = m.input("g", {4, 4});
+  Value* next = m.node("Sub", {momentum, gradient});
+  m.graph.add_output("m'", next);
+  m.graph.add_output("w'", m.node("Sub", {w, m.node("Exp", {next})}));
+  const Plan plan = planned(m);
+  EXPECT_EQ(plan.calls.size(), 1u) << to_text(plan);
+  const auto found = overwritten_inputs(plan, [](int) { return true; });
+  const auto may = [&](int input, int output) {
+    return std::ranges::count(found, OverwrittenInput{input, output}) > 0;
+  };
+  EXPECT_TRUE(may(1, 0) && may(0, 1)) << to_text(plan);
+  EXPECT_FALSE(may(0, 0)) << "w is read when m' has been written";
 }
 
 // What a cache holds already is neither copied nor written again.

@@ -25,12 +25,25 @@ bool is_costly(const Expr& value) {
   return costly;
 }
 
+// Whether all blocks are elementwise, over the same points: they will share a loop, where each value is computed once.
+bool are_elementwise(const Func& func) {
+  std::optional<std::vector<int64_t>> points;
+  for (const BlockNode* block : blocks_of(func.root())) {
+    const auto structure = block->init ? std::nullopt : block_structure(func, *block, Extents::kOpen);
+    if (!structure || std::ranges::any_of(structure->reduce, [](bool r) { return r; })) return false;
+    if (points && *points != structure->extents) return false;
+    points = structure->extents;
+  }
+  return true;
+}
+
 // Values that read each other twice, one after the other, as rounds of a random number generator do, double each time.
-bool is_too_large(const Expr& value, size_t reads) {
-  constexpr size_t kMostNodes = 20'000;
+bool is_too_large(const Expr& value, size_t reads, bool elementwise) {
+  constexpr size_t kMostNodes = 20'000, kMostElementwise = 48;
+  const size_t most = elementwise && reads > 1 ? kMostElementwise : kMostNodes;
   size_t nodes = 0;
-  walk(value, [&](const Expr&) { return ++nodes * reads <= kMostNodes; });
-  return nodes * reads > kMostNodes;
+  walk(value, [&](const Expr&) { return ++nodes * reads <= most; });
+  return nodes * reads > most;
 }
 
 // More than one operation, done once where it is, would be done for every element of a wider reader.
@@ -111,6 +124,7 @@ bool of_constants(const Func& func, const BlockNode& block) {
 Result<> auto_inline(Schedule& s, const Target& target, Decider& decider) {
   std::vector<std::string> names;
   for (const BlockNode* block : blocks_of(s.func().root())) names.push_back(block->name);
+  const bool elementwise = !target.has_threads() && are_elementwise(s.func());
   for (const std::string& name : names) {
     const Func func = s.func();
     const BlockNode* block = find_block(func->body, name);
@@ -125,7 +139,7 @@ Result<> auto_inline(Schedule& s, const Target& target, Decider& decider) {
       into_reduction |= static_cast<bool>(reader->init);
       reads += loads_of(Stmt(Ref<const StmtNode>(reader)), store->buffer.get()).size();
     }
-    if (is_too_large(store->value, reads)) continue;
+    if (is_too_large(store->value, reads, elementwise)) continue;
     const bool moves = only_moves(store->value);
     // What is made of constants alone is made once, when the program is compiled.
     if (into_reduction && of_constants(func, *block)) continue;

@@ -44,22 +44,6 @@ struct Making {
   }
 };
 
-// The number of innermost loops that may become one, since every access walks through them contiguously or not at all.
-size_t contiguous_tail(const BlockStructure& block) {
-  const size_t n = block.n_iters();
-  size_t count = 1;
-  for (size_t i = n - 1; i-- > 0; ++count) {
-    if (block.reduce[i] || block.reduce[i + 1] || block.open[i + 1]) break;
-    const auto fits = [&](const AccessPattern& access) {
-      const int64_t a = access.strides[i], b = access.strides[i + 1];
-      if (a == AccessPattern::kIrregular || b == AccessPattern::kIrregular || access.guarded) return false;
-      return block.extents[i] == 1 || a == b * block.extents[i + 1];
-    };
-    if (!fits(block.store) || !std::all_of(block.loads.begin(), block.loads.end(), fits)) break;
-  }
-  return count;
-}
-
 // Tiles that are read row by row and written column by column.
 Result<> in_transposed_tiles(Making& m, const BlockStructure& block, const TransposedTile& tile, const Loops& loops,
                              double ns) {

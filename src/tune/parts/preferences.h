@@ -134,6 +134,12 @@ inline constexpr int64_t kUnrolledRow = 64;
 /// Elements of a run that take a few microseconds: with calls for each, and without.
 inline constexpr int64_t kRunWithCalls = 4096, kRunWithoutCalls = 16384;
 
+// --- blocks that work on the same elements (tune/space/rules/element_fusion.cpp; bench-jax: random normal)
+
+/// Operations of an element from which on several vectors are worked on at once: what waits for what fills a core's
+/// window of instructions.
+inline constexpr int64_t kLongOfElement = 64;
+
 // --- attention in one pass (tune/parts/attention.h; bench-search: attention)
 
 /// Keys of a block: at most, at least, and those that need not divide their number.

@@ -142,6 +142,21 @@ std::vector<Phase> phases_of(const BlockStructure& block) {
   return phases;
 }
 
+size_t contiguous_tail(const BlockStructure& block) {
+  const size_t n = block.n_iters();
+  size_t count = 1;
+  for (size_t i = n - 1; i-- > 0; ++count) {
+    if (block.reduce[i] || block.reduce[i + 1] || block.open[i + 1]) break;
+    const auto fits = [&](const AccessPattern& access) {
+      const int64_t a = access.strides[i], b = access.strides[i + 1];
+      if (a == AccessPattern::kIrregular || b == AccessPattern::kIrregular || access.guarded) return false;
+      return block.extents[i] == 1 || a == b * block.extents[i + 1];
+    };
+    if (!fits(block.store) || !std::all_of(block.loads.begin(), block.loads.end(), fits)) break;
+  }
+  return count;
+}
+
 bool combines_itself(const BlockNode& block) {
   const StoreNode* store = single_store(block);
   const auto* both = store && !block.init ? store->value.as<BinaryNode>() : nullptr;

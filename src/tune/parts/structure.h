@@ -76,6 +76,9 @@ struct Phase {
 };
 std::vector<Phase> phases_of(const BlockStructure& block);
 
+/// The number of innermost loops that may become one, since every access walks through them contiguously or not at all.
+size_t contiguous_tail(const BlockStructure& block);
+
 /// True for a step of a pairwise reduction: it combines two elements of one buffer, whose place is in the lanes of
 /// vectors.
 ///   C_8[i, p] = C_16[i, p] + C_16[i, p + 8]

@@ -57,6 +57,7 @@ constexpr const Rule* kRules[] = {
     &multi_level_tiling_with_intrin_def,  // a product that a tensor intrinsic computes
     &row_fusion_def,                      // rows that several blocks work on
     &register_tiling_def,                 // a reduction
+    &element_fusion_def,                  // blocks that work on the same elements
     &loop_nest_def,                       // anything
 };
 
