@@ -144,8 +144,8 @@ inline constexpr int64_t kMostQueryVectors = 4;
 /// Cycles that a vector of scores takes beside the products (an exponential, a maximum, a sum), and a vector of the
 /// output once a block; those to fetch an element of a key or a value for a tile.
 inline constexpr double kScoreCycles = 12, kScaleCycles = 2, kKeyCycles = 1;
-/// Cycles from a sum to the next one that needs it: what a multiply-add takes, and what of it out-of-order execution does
-/// not hide (8 sums took 0.72 cycles each, 10 sums 0.59, on an EPYC of the Zen 3 generation).
+/// Cycles from a sum to the next one that needs it: what a multiply-add takes, and what out-of-order execution does not
+/// hide. (On an EPYC of the Zen 3 generation 8 sums took 0.72 cycles each, 10 sums 0.59.)
 inline constexpr double kSumsWait = 5;
 /// What a last block that is shorter adds to the time of one, for its conditions: two thirds, on the same EPYC.
 inline constexpr double kShorterBlock = 0.65;

@@ -231,8 +231,8 @@ TEST(AttentionRule, TallTilesAreWorthASmallerBlock) {
   EXPECT_GE(tile.key_rows * tile.vectors, 16) << tile.name();
 }
 
-// 1197 is 7 * 171, which only tiles of three keys divide: six sums, which wait for each other. Blocks that do not divide
-// the keys have tiles of five.
+// 1197 is 7 * 171, which only tiles of three keys divide: six sums, which wait for each other. Blocks that do not
+// divide the keys have tiles of five.
 TEST(AttentionRule, BlocksOfUnevenKeysHaveWholeTiles) {
   const auto avx2 = std::make_shared<const Target>(parse_target("x86-64-avx2").value());
   for (const int64_t keys : {1197, 1345, 678}) {
