@@ -36,6 +36,9 @@ constexpr double kExp32[] = {0.4999999403953552, 0.1666652262210846, 0.041668292
 constexpr double kExpSixteenth32[] = {0.5000161965, 0.1666666667};  // (e^r - 1 - r) / r², |r| <= ln2 / 32
 constexpr double kExp2Fraction32[] = {1.0, 0.6931512951850891, 0.2401645928621292, 0.055799514055252075,
                                       0.009017480537295341, 0.0018669525161385536};  // 2^f, 0 <= f < 1
+constexpr double kExp2Nearest32[] = {1.0, 0.6931468844413757, 0.24022221565246582, 0.05550805851817131,
+                                     0.009672494605183601, 0.0013252414064481854};  // 2^f, |f| <= 1/2
+constexpr double kExp2Least32 = -151, kExp2Greatest32 = 128;  // beyond, the result is 0 or infinity
 constexpr double kExpm32[] = {0.5, 0.1666666567325592, 0.04166649281978607, 0.008333547040820122, 0.0013932313304394484,
                               0.00019760946452151984};  // the same, relative to e^r - 1
 constexpr double kLog32[] = {0.3333333134651184,  -0.2500081956386566,  0.2000124156475067,   -0.166234090924263,
@@ -146,20 +149,19 @@ class Kit {
     return {shifted, n, fma(n, value(-w_.ln2_low), r)};
   }
 
-  /// x = n*ln2 + r, |r| <= ln2/2.
-  struct Reduced {
-    Expr n;  // integer
-    Expr r;
-    Expr as_real;  // n
-  };
-  Reduced reduce(const Expr& x) const {
-    const auto [shifted, n, r] = reduce_to_multiple(x, w_.round_magic);
-    const int64_t magic_bits = wide() ? std::bit_cast<int64_t>(w_.round_magic)
-                                      : int64_t{std::bit_cast<int32_t>(static_cast<float>(w_.round_magic))};
-    return {scales_ ? n : bind_(bits(shifted) - number(magic_bits)), r, n};
+  /// x = n*ln2 + r, |r| <= ln2/2, where the low bits of shifted are n + offset.
+  Multiple reduce(const Expr& x, int offset) const { return reduce_to_multiple(x, w_.round_magic + offset); }
+  /// 2^n where that is a normal number, of shifted with the bias as its offset; n one above the greatest exponent gives
+  /// infinity.
+  Expr power_of_two(const Expr& shifted) const { return from_bits(shift_left(bits(shifted), w_.mantissa)); }
+  /// y * 2^n for any n of a result, rounded once, of shifted with twice the bias as its offset. 2^n itself may be too
+  /// large or too small: its part with the sign of `exponent` is taken apart, whose sign is n's, or n is 0.
+  Expr times_power_of_two(const Expr& y, const Expr& shifted, const Expr& exponent) const {
+    const int apart = wide() ? 100 : 30;
+    Expr outer = bind_(select(lt(bits(exponent), number(0)), value(std::exp2(-apart)), value(std::exp2(apart))));
+    Expr inner = from_bits(bind_(shift_left(bits(shifted), w_.mantissa) - bits(outer)));
+    return bind_(bind_(y * inner) * outer);
   }
-  /// 2^n where that is a normal number; n one above the greatest exponent gives infinity.
-  Expr power_of_two(Expr n) const { return from_bits(shift_left(bind_(std::move(n) + number(w_.bias)), w_.mantissa)); }
 
   /// One of AVX-512's instructions with a mask, of all lanes.
   Expr masked(std::string_view name, const Expr& x, const Expr& operand) const {
@@ -216,23 +218,27 @@ class Kit {
     }
     const Expr inside = at_most(at_least(x, w_.exp_least), w_.exp_greatest);
     if (scales_) return exp_by_table(inside);
-    const auto [n, r, real_n] = reduce(inside);
-    // In two steps, since 2^n itself may be too large or too small.
-    Expr half = shift_right(n, 1);
-    Expr other = bind_(n - half);
-    return bind_(bind_(exp_small(r) * power_of_two(half)) * power_of_two(other));
+    const auto [shifted, n, r] = reduce(inside, 2 * w_.bias);
+    return times_power_of_two(exp_small(r), shifted, inside);
   }
-  /// 2^x = 2^floor(x) * 2^f, where f lies in [0, 1). In half of exp's instructions, since x is rounded already.
-  bool has_exp2() const { return scales_ || scalar_of_vectors_; }
+  /// 2^x of f32 = 2^n * 2^f for an integer n. Where the machine scales by powers of two, n is floor(x), and this takes
+  /// half of exp's instructions. Elsewhere n is the nearest, and a few are less.
   Expr exp2(const Expr& x) const {
     if (scales_) return scaled(polynomial(kExp2Fraction32, fraction(x)), x);
-    const Kit four(type_.with_lanes(4), bind_, true);
-    return bind_(shuffle({four.exp2(bind_(broadcast(x, 4)))}, {0}));
+    if (scalar_of_vectors_) {
+      const Kit four(type_.with_lanes(4), bind_, true);
+      return bind_(shuffle({four.exp2(bind_(broadcast(x, 4)))}, {0}));
+    }
+    const Expr inside = at_most(at_least(x, kExp2Least32), kExp2Greatest32);
+    const Expr magic = value(w_.round_magic + 2 * w_.bias);
+    const Expr shifted = bind_(inside + magic);
+    const Expr n = bind_(shifted - magic);
+    return times_power_of_two(polynomial(kExp2Nearest32, bind_(inside - n)), shifted, inside);
   }
   /// e^x for x that leaves 2^n normal, or infinite.
   Expr exp_medium(const Expr& x) const {
-    const auto [n, r, real_n] = reduce(x);
-    return scales_ ? scaled(exp_small(r), real_n) : bind_(exp_small(r) * power_of_two(n));
+    const auto [shifted, n, r] = reduce(x, w_.bias);
+    return scales_ ? scaled(exp_small(r), n) : bind_(exp_small(r) * power_of_two(shifted));
   }
 
   Expr sigmoid(const Expr& x) const {
@@ -280,10 +286,10 @@ class Kit {
 
   /// e^y - 1, from y = n ln2 + r:  2^n (e^r - 1) + (2^n - 1), for y that leaves 2^n normal.
   Expr expm1(const Expr& y) const {
-    const auto [n, r, real_n] = reduce(y);
+    const auto [shifted, n, r] = reduce(y, w_.bias);
     Expr q = wide() ? polynomial(kExp64, r) : polynomial(kExpm32, r);
     Expr small = fma(q, bind_(r * r), r);
-    Expr scale = scales_ ? scaled(value(1), real_n) : power_of_two(n);
+    Expr scale = scales_ ? scaled(value(1), n) : power_of_two(shifted);
     return fma(scale, small, bind_(scale - value(1)));
   }
 
@@ -408,8 +414,7 @@ Expr expand_math_function(std::string_view name, const std::vector<Expr>& args, 
   std::vector<Expr> in;
   const DType work = (small ? kF32 : type.element()).with_lanes(type.lanes);
   if (name == "exp" && type.bits == 32)
-    if (const Kit singles(work, bind, scales); singles.has_exp2())
-      if (const Expr x = power_of_two_of(args[0])) return singles.exp2(bind(x));
+    if (const Expr x = power_of_two_of(args[0])) return Kit(work, bind, scales).exp2(bind(x));
   for (const Expr& arg : args) in.push_back(bind(small ? cast(work, arg) : arg));
   const Expr& x = in[0];
   const auto finished = [&](Expr e) { return e.dtype() == type ? e : bind(cast(type, std::move(e))); };

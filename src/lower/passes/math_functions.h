@@ -3,7 +3,7 @@
 //
 // f32, against the exact value, in units in the last place (tested in math_functions_test.cpp over all of the range):
 //   exp 1, log 1, sigmoid 2.5, tanh 2.5, erf 2, rsqrt 1.5, sin and cos 1, pow 1
-// exp(x * ln(2)), as it is written for 2^x, is 2^x where there is AVX-512: 3.
+// exp(x * ln(2)), as it is written for 2^x, is 2^x of f32: 3.
 // exp takes a table of sixteen powers where there is AVX-512: its last bits differ from those of other machines. On one
 // machine a function gives the same bits in any number of lanes.
 // f16 and bf16 are computed in f32 and rounded. f64: exp, log 1.5; sigmoid, tanh 3; erf 8; sin, cos 2 (|x| < 2^40); pow

@@ -6,13 +6,13 @@
 #include <cmath>
 
 #include "arith/linear.h"
+#include "base/ceil_div.h"
 #include "ir/query.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/combiner.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
 #include "target/caches.h"
-#include "target/scaling.h"
 #include "tune/parts/preferences.h"
 #include "tune/parts/structure.h"
 #include "tune/parts/threads.h"
@@ -194,34 +194,48 @@ std::optional<AttentionParts> attention_parts(const Func& func) {
 
 std::string AttentionTile::name() const { return fmt::format("{}:{}+{}x{}", keys, key_rows, value_rows, vectors); }
 
-std::vector<AttentionTile> attention_tiles(const AttentionParts& parts, const Target& target) {
-  const int64_t lanes = lanes_of(target, parts.q->dtype), bytes = parts.q->dtype.element_bytes();
-  if (parts.queries < lanes) return {};
+namespace {
+
+// Sizes of blocks: those that divide the keys, and some that tiles of `rows` keys divide. Of these blocks the last one
+// is shorter, by as little as can be.
+std::vector<int64_t> blocks_of_keys(const AttentionParts& parts, int64_t rows) {
   std::vector<int64_t> blocks;
   for (int64_t keys = std::min(preferences::kMostKeys, parts.keys); keys >= 1; --keys)
     if (!parts.open_keys && parts.keys % keys == 0 && (keys >= preferences::kFewestKeys || keys == parts.keys))
       blocks.push_back(keys);
-  for (const int64_t keys : preferences::kKeys)
+  for (const int64_t most : preferences::kKeys) {
+    const int64_t even = parts.open_keys ? most / rows * rows : ceil_div(parts.keys, ceil_div(parts.keys, most));
+    const int64_t keys = ceil_div(even, rows) * rows;
     if (parts.open_keys || (keys < parts.keys && parts.keys % keys != 0)) blocks.push_back(keys);
+  }
+  return blocks;
+}
+
+}  // namespace
+
+std::vector<AttentionTile> attention_tiles(const AttentionParts& parts, const Target& target) {
+  const int64_t lanes = lanes_of(target, parts.q->dtype), bytes = parts.q->dtype.element_bytes();
+  if (parts.queries < lanes) return {};
   std::vector<AttentionTile> tiles;
-  for (const int64_t keys : blocks)
-    for (int64_t vectors = 1; vectors <= preferences::kMostQueryVectors; ++vectors) {
+  for (int64_t vectors = 1; vectors <= preferences::kMostQueryVectors; ++vectors) {
+    // The vectors of a step, and what they are multiplied by; maxima beside scores. While values are summed up, the
+    // maxima and sums of the block wait.
+    const int64_t of_step = vectors + 1;
+    const int64_t most_rows = std::max<int64_t>((target.vector_registers - of_step - vectors) / vectors, 1);
+    for (const int64_t keys : blocks_of_keys(parts, most_rows)) {
       // Sums of as many rows as leave registers for what is beside them.
       const auto rows_of = [&](int64_t n, int64_t beside) {
         int64_t rows = std::min((target.vector_registers - beside) / vectors, n);
         while (rows > 0 && n % rows != 0) --rows;
         return rows;
       };
-      // The vectors of a step, and what they are multiplied by; maxima beside scores. While values are summed up, the
-      // maxima and sums of the block wait.
-      const int64_t of_step = vectors + 1;
       AttentionTile tile{keys, vectors, rows_of(keys, of_step + vectors),
                          rows_of(parts.value_width, std::max(of_step, 2 * vectors))};
       if (tile.key_rows < 1 || tile.value_rows < 1 || (vectors > 1 && (vectors - 1) * lanes >= parts.queries)) continue;
       // Cycles of a step of a tile by what bounds it: two multiply-adds and two loads a cycle, or waiting for sums.
       const auto step = [&](int64_t rows) {
         const double sums = static_cast<double>(rows * vectors);
-        return std::max({sums / 2, static_cast<double>(rows + vectors) / 2, 4.0}) / sums;
+        return std::max({sums / 2, static_cast<double>(rows + vectors) / 2, preferences::kSumsWait}) / sums;
       };
       tile.cost = static_cast<double>(parts.width) * step(tile.key_rows) +
                   static_cast<double>(parts.value_width) * step(tile.value_rows);
@@ -233,7 +247,10 @@ std::vector<AttentionTile> attention_tiles(const AttentionParts& parts, const Ta
       tile.cost += preferences::kScaleCycles * static_cast<double>(parts.value_width + 4) / static_cast<double>(keys);
       const int64_t whole = (parts.queries + vectors * lanes - 1) / (vectors * lanes) * vectors * lanes;
       tile.cost *= static_cast<double>(whole) / static_cast<double>(parts.queries);
-      if (parts.open_keys || parts.keys % keys != 0) tile.cost *= preferences::kSurplusKeys;
+      if (parts.open_keys)
+        tile.cost *= preferences::kSurplusKeys;
+      else if (parts.keys % keys != 0)
+        tile.cost *= 1 + preferences::kShorterBlock / static_cast<double>(ceil_div(parts.keys, keys));
       // Of blocks on the diagonal about half is hidden, and computed all the same.
       if (parts.is_causal)
         tile.cost *= 1 + static_cast<double>(keys + vectors * lanes) / static_cast<double>(parts.keys);
@@ -244,6 +261,7 @@ std::vector<AttentionTile> attention_tiles(const AttentionParts& parts, const Ta
                    preferences::kKeyCycles;
       tiles.push_back(tile);
     }
+  }
   std::ranges::stable_sort(tiles, {}, &AttentionTile::cost);
   if (tiles.size() > preferences::kMostTiles) tiles.resize(preferences::kMostTiles);
   return tiles;
@@ -559,7 +577,7 @@ Result<Finished> attention_in_one_pass(Schedule& s, const Target& target, Decide
   }
   FETTLE_TRY(const size_t place, decider.pick_place(s, {"tile", std::move(names), 0, std::move(weights)}));
   OnePass pass{.s = s, .parts = parts, .tile = tiles[place], .lanes = lanes_of(target, parts.q->dtype)};
-  pass.powers_of_two = parts.q->dtype == kF32 && scales_by_powers_of_two(target);
+  pass.powers_of_two = parts.q->dtype == kF32;
   if (parts.open_queries || parts.queries % (pass.tile.vectors * pass.lanes) != 0) pass.tail = Tail::kPartition;
   FETTLE_TRY(const BlockRef last, get_block(s, {.name = parts.product}));
   FETTLE_TRY(const BlockNode* product, block_node(s, last));

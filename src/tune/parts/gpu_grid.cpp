@@ -5,6 +5,7 @@
 
 #include "analysis/verify.h"
 #include "arith/analyzer.h"
+#include "base/ceil_div.h"
 #include "lower/device/device.h"
 #include "schedule/primitives.h"
 #include "tune/parts/loops.h"
@@ -53,8 +54,6 @@ Result<Loops> fuse_groups(Schedule& s, const std::vector<Group>& groups) {
   }
   return fused;
 }
-
-int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 int64_t round_up(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); }
 

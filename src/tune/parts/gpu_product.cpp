@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/ceil_div.h"
 #include "ir/annotations.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
@@ -23,8 +24,6 @@ struct Tiles {
 
 constexpr Tiles kTiles[] = {{128, 128, 16, 8, 8, 2}, {64, 64, 16, 4, 4}, {32, 32, 16, 4, 4}};
 constexpr int64_t kGroup = 4;  // neighbours of 4 bytes: one access
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // About how long all takes, in tiles of a multiprocessor: waves of blocks, each as long as its products, beside what of
 // them is surplus. Small tiles read their operands more often.

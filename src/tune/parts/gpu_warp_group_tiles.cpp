@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/ceil_div.h"
+
 namespace fettle {
 namespace {
 
@@ -36,8 +38,6 @@ constexpr WarpGroupTiling kTilings[] = {
 constexpr double kFrequency = 1.755e9, kProducts = 2048, kReached = 0.93, kNearBytes = 55, kFarReached = 0.92,
                  kEnd = 1500, kMeet = 2000, kMeetOfStep = 60;
 constexpr int64_t kLineBytes = 128, kFactorBytes = 2;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t multiprocessors(const Target& target) { return target.gpu ? target.gpu->multiprocessors : 1; }
 

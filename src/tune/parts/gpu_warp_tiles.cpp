@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/ceil_div.h"
+
 namespace fettle {
 namespace {
 
@@ -21,8 +23,6 @@ constexpr int64_t kParts[] = {1, 2, 3, 4, 6, 8, 12, 16};
 constexpr double kProducts = 1024, kSharedBytes = 100, kNearBytes = 48, kFarBytes = 1800;
 constexpr double kStep = 60, kLatency = 700, kBlock = 1400, kLaunch = 2600;
 constexpr double kFrequency = 1.6e9;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 

@@ -231,6 +231,33 @@ TEST(AttentionRule, TallTilesAreWorthASmallerBlock) {
   EXPECT_GE(tile.key_rows * tile.vectors, 16) << tile.name();
 }
 
+// 1197 is 7 * 171, which only tiles of three keys divide: six sums, which wait for each other. Blocks that do not
+// divide the keys have tiles of five.
+TEST(AttentionRule, BlocksOfUnevenKeysHaveWholeTiles) {
+  const auto avx2 = std::make_shared<const Target>(parse_target("x86-64-avx2").value());
+  for (const int64_t keys : {1197, 1345, 678}) {
+    const auto parts = attention_parts(attention({.queries = 80, .keys = keys, .width = 64, .value_width = 64}));
+    ASSERT_TRUE(parts);
+    const AttentionTile tile = attention_tiles(*parts, *avx2).front();
+    EXPECT_EQ(tile.key_rows * tile.vectors, 10) << tile.name();
+    EXPECT_EQ(tile.keys % tile.key_rows, 0) << tile.name();
+  }
+}
+
+// On machines of all kinds exponentials are powers of two.
+TEST(AttentionRule, ExponentialsArePowersOfTwo) {
+  const auto avx2 = std::make_shared<const Target>(parse_target("x86-64-avx2").value());
+  const Func func = attention({.queries = 66, .keys = 60});
+  for (const auto& target : {avx2, avx512()}) {
+    const auto parts = attention_parts(func);
+    ASSERT_TRUE(parts);
+    PreferringDecider preferring({.ranks = {}});
+    Schedule s(func);
+    ASSERT_OK(attention_in_one_pass(s, *target, preferring, *parts, 1));
+    EXPECT_NE(to_text(s.trace()).find(", 2])"), std::string::npos);
+  }
+}
+
 // Maxima and sums beside the values' tile are counted: no tile needs more registers than there are.
 TEST(AttentionRule, TilesFindRegistersWhereThereAreFew) {
   const auto avx2 = std::make_shared<const Target>(parse_target("x86-64-avx2").value());
