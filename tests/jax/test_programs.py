@@ -2,7 +2,7 @@
 
 import unittest
 
-from both import check, jax, np, on  # noqa: I001: it says which platforms there are
+from both import assert_same, check, jax, np, on  # noqa: I001: it says which platforms there are
 
 from jax import lax, numpy as jnp
 
@@ -66,6 +66,13 @@ class Programs(unittest.TestCase):
 
     def test_vmap(self):
         check(jax.vmap(lambda a, b: jnp.dot(a, b), in_axes=(0, None)), floats(4, 5), floats(5))
+
+    def test_keys_are_handed_over(self):
+        def draw(key):
+            return jax.random.normal(key, (4, 2))
+
+        for make in (jax.random.key, jax.random.PRNGKey):
+            assert_same(np.asarray(jax.jit(draw)(make(3))), on("cpu", lambda make=make: draw(make(3))))
 
     def test_random_numbers(self):
         def function(seed):

@@ -158,6 +158,10 @@ class OperatorReader {
   void read_attributes(ByteReader& r, Op& op, uint8_t parts);
   void skip_use_list_orders(ByteReader& r, size_t n_values);
   std::string op_name(ByteReader& r);
+  /// Around where Shardy says on which devices a value is: with one device, the value itself.
+  static bool is_of_placement(const Op& op) {
+    return op.name == "sdy.sharding_constraint" || op.name == "builtin.unrealized_conversion_cast";
+  }
   /// Devices side by side, of Shardy's dialect: beside functions.
   static bool is_mesh(const Op& op) { return op.name == "sdy.mesh"; }
   void skip_mesh(ByteReader& r);
@@ -208,7 +212,7 @@ void OperatorReader::read_attributes(ByteReader& r, Op& op, uint8_t parts) {
   if ((parts & kHasProperties) == 0) return;
   const uint64_t index = r.number();
   if (r.ok() && index >= file_.properties.size()) return r.fail("properties that the file does not have");
-  if (!r.ok()) return;
+  if (!r.ok() || is_of_placement(op)) return;
   const std::span<const std::byte> bytes = file_.properties[index];
   const auto begin = static_cast<size_t>(bytes.data() - file_.bytes.data());
   ByteReader properties(file_, begin, begin + bytes.size());
@@ -249,7 +253,8 @@ Op OperatorReader::read_op(ByteReader& r, ValueScope& scope, Parent parent) {
   }
   const bool is_vhlo = op.name.starts_with("vhlo.");
   const bool is_module = op.name == "builtin.module" && parent == Parent::kFile;
-  if (!is_module && !(is_vhlo && vhlo_attributes(op.name.substr(std::string_view("vhlo.").size())))) {
+  if (!is_module && !(is_of_placement(op) && (parent == Parent::kFunction || parent == Parent::kOperator)) &&
+      !(is_vhlo && vhlo_attributes(op.name.substr(std::string_view("vhlo.").size())))) {
     file_.fail(ErrorCode::E602,
                fmt::format("operator {} is not known; the file is of StableHLO {}, and what is read are portable "
                            "artifacts up to {}",

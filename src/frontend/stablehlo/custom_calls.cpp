@@ -53,6 +53,8 @@ Result<Tensors> collective_permute(OpImport& o) {
 }
 
 constexpr OpEntry kCustomCalls[] = {
+    // Between VHLO's types and those of other dialects, around an operator of Shardy's.
+    {"builtin.unrealized_conversion_cast", same},
     {"sdy.sharding_constraint", same},
     {"stablehlo.all_gather", alone},
     {"stablehlo.all_reduce", alone},
