@@ -98,8 +98,9 @@ constexpr MomentNames kMean{"mean.reduce", "mean.scale"}, kMean2{"mean2.reduce",
     kSquares{"squares.reduce", "squares.scale"};
 
 Pattern moment(const MomentNames& names, const Pattern& of) {
-  return same_elements(one_of({node("ReduceMean", {of}).as(names.reduce),
-                               node("Mul", {node("ReduceSum", {of}).as(names.reduce), number(names.scale)})}));
+  return same_elements(
+      one_of({node("ReduceMean", {of}).as(names.reduce),
+              node("Mul", {same_elements(node("ReduceSum", {of}).as(names.reduce)), number(names.scale)})}));
 }
 // The first dim that the moment goes over; nothing where it is none.
 std::optional<int64_t> moment_axis(const Match& m, const MomentNames& names) {
@@ -195,6 +196,20 @@ bool layer_norm_by_moments(Graph& graph, const Match& m) {
   return true;
 }
 
+// Distances from the mean that nothing else reads: a gradient would compute them again.
+bool is_layer_norm_of_distances(const Match& m) {
+  const auto axis = moment_axis(m, kMean);
+  return is_float(m) && axis && moment_axis(m, kSquares) == axis && is_statistic(m["mean"], m["x"], *axis) &&
+         is_statistic(m["factor"], m["x"], *axis);
+}
+bool layer_norm_of_distances(Graph& graph, const Match& m) {
+  if (graph.use_count(m["d"]) != 3) return false;
+  const int64_t axis = *moment_axis(m, kMean);
+  Node* norm = becomes_norm(graph, m, "LayerNormalization", axis);
+  if (norm && take_along(graph, norm, 1, axis)) take_along(graph, norm, 2, axis);
+  return norm;
+}
+
 bool is_rms_norm(const Match& m) {
   const auto axis = moment_axis(m, kSquares);
   return is_float(m) && axis && is_statistic(m["factor"], m["x"], *axis);
@@ -277,6 +292,10 @@ const std::vector<Rewrite>& rewrites() {
        node("Mul", {node("Sub", {x, moment(kMean, x).as("mean")}),
                     one_of({node("Mul", {by_moments, constant("gamma")}), by_moments})}),
        is_layer_norm_by_moments, layer_norm_by_moments},
+      {"d * (1 / sqrt(mean(d*d) + ε)), d = x - mean(x)",
+       node("Mul", {node("Sub", {x, moment(kMean, x).as("mean")}).as("d"),
+                    inverse(moment(kSquares, square(any("d"), any("d")))).as("factor")}),
+       is_layer_norm_of_distances, layer_norm_of_distances},
       // of whose squares halves have no room
       {"x / sqrt(mean(x*x) + ε)", node("Div", {x, deviation(mean_square).as("factor")}), is_rms_norm, rms_norm},
       {"x * (1 / sqrt(mean(x*x) + ε))", node("Mul", {x, inverse(mean_square).as("factor")}), is_rms_norm, rms_norm},

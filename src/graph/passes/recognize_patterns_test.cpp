@@ -94,6 +94,26 @@ TEST_F(RecognizePatterns, OtherSharesAreNoSoftmax) {
   EXPECT_EQ(histogram(g).find("Softmax"), std::string::npos) << to_text(g);
 }
 
+// d * rsqrt(mean(d²) + ε), as JAX's users write it; not where a gradient reads the distances, too.
+TEST_F(RecognizePatterns, LayerNormalizationOfDistances) {
+  for (const bool is_read_again : {false, true}) {
+    Graph fresh("g");
+    std::swap(g, fresh);
+    Value* x = input("x", {2, 5, 8});
+    const auto mean = [&](Value* v) {
+      Attrs attrs = ints("axes", {2});
+      attrs.set("keepdims", int64_t{0});
+      return op("Div", {op("Reshape", {op("ReduceSum", {v}, attrs), numbers({2, 5, 1})}), number(8)});
+    };
+    Value* d = op("Sub", {x, mean(x)});
+    Value* factor = op("Reciprocal", {op("Sqrt", {op("Add", {mean(op("Mul", {d, d})), number(1e-5)})})});
+    g.add_output("y", op("Mul", {op("Mul", {d, factor}), random({8})}));
+    if (is_read_again) g.add_output("d", d);
+    optimize_and_compare();
+    EXPECT_EQ(histogram(g) == "LayerNormalization 1", !is_read_again) << to_text(g);
+  }
+}
+
 TEST_F(RecognizePatterns, OtherMomentsAreNoLayerNormalization) {
   Value* x = input("x", {2, 5, 8});
   Value* m = op("ReduceMean", {x}, ints("axes", {-1}));

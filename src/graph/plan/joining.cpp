@@ -33,11 +33,15 @@ class Joiner {
     std::unordered_map<const Node*, size_t> group_of;
     for (size_t g = 0; g < groups.size(); ++g)
       for (const Node* node : groups[g].nodes) group_of[node] = g;
+    // Before each group those whose order stays: the host's, which may have effects, also in bodies.
+    std::vector<size_t> n_fixed = {0};
+    for (const Group& group : groups)
+      n_fixed.push_back(n_fixed.back() + (is_host(*group.anchor) || !group.anchor->bodies.empty() ? 1 : 0));
     bool has_joined = false;
     for (size_t b = 1; b < groups.size(); ++b) {
       if (!may_join(groups[b])) continue;
       for (const size_t a : neighbours(groups, group_of, b)) {
-        if (!may_join(groups[a]) || !(shape_of(groups[a]) == shape_of(groups[b]))) continue;
+        if (!may_join(groups[a]) || !(shape_of(groups[a]) == shape_of(groups[b])) || n_fixed[a] != n_fixed[b]) continue;
         if (!fits_registers(groups[a], groups[b]) || is_between(groups, group_of, a, b) ||
             is_between(groups, group_of, b, a))
           continue;
