@@ -1,6 +1,8 @@
 #include "schedule/primitives/reorder.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "analysis/affine/exact.h"
 #include "analysis/dependence.h"
@@ -158,16 +160,34 @@ bool repeats_in_steps(const Func& func, const BlockNode& block, const Stmt& body
   return carried_loops(block, loops_around(func, before.front())).empty();  // else all are inside of a step
 }
 
+// The variables that an iterator's binding depends on: those of loops, and of what their ranges depend on.
+//   for c0: for c1 in c0 * 2 +: 2: block S(v = c1)   →   v depends on c1 and c0
+std::set<const VarNode*> variables_of(const Expr& binding, std::span<const ForNode* const> around) {
+  std::set<const VarNode*> found;
+  const auto add = [&](const Expr& e) { each_node<VarNode>(e, [&](const VarNode& var) { found.insert(&var); }); };
+  add(binding);
+  for (size_t i = around.size(); i-- > 0;)
+    if (found.contains(around[i]->var.get())) {
+      add(around[i]->min);
+      add(around[i]->extent);
+    }
+  return found;
+}
+
 // A block whose instances must not change their order as the loops go from `before` to `after`, or null.
 const BlockNode* find_ordered(const Func& func, const Stmt& body, std::span<const ForNode* const> before,
                               std::span<const ForNode* const> after) {
-  const auto in_step = [&](const BlockNode& block, std::span<const ForNode* const> loops) {
+  // Of these loops, in their order, those that an iterator of this kind depends on.
+  const auto in_step = [&](const BlockNode& block, IterKind kind, std::span<const ForNode* const> loops) {
+    std::vector<const ForNode*> around(before.begin(), before.end());
+    const std::vector<const ForNode*> below = loops_between(body, &block);
+    around.insert(around.end(), below.begin(), below.end());
+    std::set<const VarNode*> used;
+    for (const IterVar& iter : block.iters)
+      if (iter.kind == kind) used.merge(variables_of(iter.binding, around));
     std::vector<const ForNode*> steps;
-    for (const ForNode* loop : loops)
-      for (const IterVar& iter : block.iters)
-        if (iter.kind == IterKind::kScan && uses_var(iter.binding, loop->var.get()) &&
-            (steps.empty() || steps.back() != loop))
-          steps.push_back(loop);
+    std::ranges::copy_if(loops, std::back_inserter(steps),
+                         [&](const ForNode* loop) { return used.contains(loop->var.get()); });
     return steps;
   };
   const auto is_ordered = [&](const BlockNode& block) {
@@ -180,11 +200,9 @@ const BlockNode* find_ordered(const Func& func, const Stmt& body, std::span<cons
         return true;
       if (repeats_in_steps(func, block, body, uses, before, after)) return true;
     }
-    return std::ranges::any_of(block.iters, [&](const IterVar& iter) {
-      const bool scans = iter.kind == IterKind::kScan;
-      if ((!scans && iter.kind != IterKind::kOpaque) || !uses_any(iter.binding, before)) return false;
-      return !scans || !points_apart(block) || in_step(block, before) != in_step(block, after);
-    });
+    if (!in_step(block, IterKind::kOpaque, before).empty()) return true;
+    const std::vector<const ForNode*> steps = in_step(block, IterKind::kScan, before);
+    return !steps.empty() && (!points_apart(block) || steps != in_step(block, IterKind::kScan, after));
   };
   return find_node<BlockNode>(body, is_ordered);
 }

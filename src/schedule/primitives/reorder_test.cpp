@@ -107,6 +107,20 @@ func two(A: f32[4, 6], B: f32[4, 6] output):
   return text.c_str();
 }
 
+// A tile's loop moves its points, though no iterator is bound to it.
+TEST(Reorder, E210StepsWithinATile) {
+  auto s = schedule_from(R"(func f(A: f32[9, 9] output):
+  for i in 6:
+    for c0 in 3:
+      for c1 in c0 * 2 +: 2:
+        block S(vi: scan[6] = i, vj: scan[6] = c1):
+          reads A[vj, vi + 2]
+          writes A[vi + 2, vj]
+          A[vi + 2, vj] = A[vj, vi + 2] * 2.0
+)");
+  EXPECT_ERROR(reorder(s, {{s.loop("c0"), s.loop("i")}}), E210);
+}
+
 TEST(Reorder, SeveralBlocksThatMeetInEachIteration) {
   auto s = schedule_from(two_blocks("T[vi, vj]"));
   ASSERT_OK(reorder(s, {{s.loop("j"), s.loop("i")}}));
