@@ -125,6 +125,7 @@ constexpr std::array kAccesses = std::to_array<Pass>({
 constexpr std::array kMicroKernels = std::to_array<Pass>({
     {"dispatch_micro_kernels", each<dispatch>},
     {"tighten_loops", each<tighten>},
+    {"split_turns", each<split_turns>},
     {"fold_control", each<fold_control>},
     {"alternate_loops", alternate},
     {"insert_prefetches", each<insert_prefetches>},

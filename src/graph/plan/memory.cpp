@@ -8,7 +8,7 @@
 namespace fettle {
 namespace {
 
-/// Orders of more lifetimes than these are that of typical sizes: comparing takes the square of their number.
+/// Of more lifetimes than these only the packing for typical sizes is made: comparing takes the square of their number.
 constexpr size_t kMostCompared = 2000;
 
 Dim rounded(const Dim& bytes) { return ceildiv(bytes, kArenaAlignment) * kArenaAlignment; }
@@ -48,11 +48,13 @@ struct Packing {
   int64_t bytes = 0;
 };
 
-Packing pack(const std::vector<Lifetime>& lifetimes, std::vector<int64_t> sizes) {
+/// Of those that are as large, the earlier or the later ones are placed first.
+Packing pack(const std::vector<Lifetime>& lifetimes, std::vector<int64_t> sizes, bool later_first) {
   const size_t n = lifetimes.size();
   Packing packing{std::move(sizes), std::vector<int64_t>(n, 0)};
   std::vector<size_t> by_size(n);
   std::iota(by_size.begin(), by_size.end(), size_t{0});
+  if (later_first) std::ranges::reverse(by_size);
   std::stable_sort(by_size.begin(), by_size.end(),
                    [&](size_t a, size_t b) { return packing.sizes[a] > packing.sizes[b]; });
   std::vector<size_t> placed;
@@ -134,7 +136,14 @@ std::vector<std::vector<int64_t>> some_sizes(const std::vector<Lifetime>& lifeti
 Packing best_packing(const std::vector<Lifetime>& lifetimes) {
   const std::vector<std::vector<int64_t>> samples = some_sizes(lifetimes);
   std::vector<Packing> packings;
-  for (const std::vector<int64_t>& sizes : samples) packings.push_back(pack(lifetimes, sizes));
+  std::vector<int64_t> fewest;  // bytes, one a sample
+  for (const std::vector<int64_t>& sizes : samples) {
+    packings.push_back(pack(lifetimes, sizes, false));
+    fewest.push_back(packings.back().bytes);
+    if (lifetimes.size() > kMostCompared) continue;
+    packings.push_back(pack(lifetimes, sizes, true));
+    fewest.back() = std::min(fewest.back(), packings.back().bytes);
+  }
   size_t best = 0;
   double least = 0;
   for (size_t i = 0; i < packings.size() && packings.size() > 1; ++i) {
@@ -142,7 +151,7 @@ Packing best_packing(const std::vector<Lifetime>& lifetimes) {
     double worst = 1;
     for (size_t j = 0; j < samples.size(); ++j)
       worst = std::max(worst, static_cast<double>(bytes_in_order(lifetimes, order, samples[j])) /
-                                  static_cast<double>(std::max<int64_t>(packings[j].bytes, 1)));
+                                  static_cast<double>(std::max<int64_t>(fewest[j], 1)));
     if (i > 0 && worst >= least) continue;
     least = worst;
     best = i;

@@ -33,6 +33,7 @@ struct ArenaPlan {
 
 /// Places of lifetimes such that no two that overlap in time overlap in memory. Largest first, each at the lowest gap
 /// that fits (greedy by size; Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
+/// Of those as large, the earlier or the later ones come first, whichever takes less.
 /// Where sizes are open, this decides at some sizes who lies above whom, for all; each lies as low as it can. These are
 /// the typical ones, or multiples of them if what they decide takes less in the worst case.
 /// Sizes of its own are called after `name`, with a number behind it.

@@ -20,7 +20,7 @@ constexpr size_t kMaxStretch = 24;
 
 /// Keys and queries from which on attention may pay as one kernel of a CPU: the scores of fewer keys stay in the
 /// caches, and its lanes are queries.
-constexpr int64_t kFewestKeys = 256, kFewestQueries = 32;
+constexpr int64_t kFewestKeys = 96, kFewestQueries = 32;
 
 class Partitioner {
  public:

@@ -142,6 +142,12 @@ inline constexpr int64_t kLongestSum = 64, kMostBlocks = 16;
 /// Of a guard on serial loops inside, that an integer parameter decides, it is asked outside whether it always holds.
 Func dispatch_micro_kernels(const Func& func, bool lanes_too);
 
+/// A loop inside a micro-kernel whose late turns do less, as what comes from outside decides: the turns in which all
+/// guards hold, and then those in which some do. Lanes decide none of these guards.
+///   for t in 25: (for k in 64: for i in 5 unrolled: if t*5 + i < n: S)
+///   →  for t in min(25, n / 5): (for k: for i: S);  for t in n / 5 .. min(25, (n + 4) / 5): (for k: for i: if …: S)
+Func split_turns(const Func& func);
+
 /// A loop annotated `prefetch` = d prefetches, while an iteration runs, what the iteration d later reads, into the
 /// second-level cache. Each dense run of memory that moves on with the loop by at least a cache line is asked for,
 /// evenly over the iterations of the serial loops inside, of which there may be an open number. Operands that are no

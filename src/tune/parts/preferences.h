@@ -160,7 +160,7 @@ inline constexpr double kShorterBlock = 0.65;
 /// Factors of time: for blocks of an open number of keys, and for scores that leave the first-level cache.
 inline constexpr double kSurplusKeys = 1.25, kBeyondFirstLevel = 1.15;
 /// Keys from which on one pass is preferred: fewer scores stay in the caches anyway.
-inline constexpr int64_t kOnePassKeys = 256;
+inline constexpr int64_t kOnePassKeys = 96;
 
 // --- paddings that stay copies (tune/parts/auto_inline.h; bench-search: conv, depthwise)
 
