@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -11,6 +12,7 @@
 #include "cost/loop_tree/known_calls.h"
 #include "cost/loop_tree/loop_points.h"
 #include "cost/loop_tree/unexpanded.h"
+#include "ir/query.h"
 #include "ir/visit.h"
 #include "lower/passes/passes.h"
 
@@ -191,9 +193,11 @@ class TreeBuilder {
         } else {
           add_buffer(n->buffer.get(), true);
         }
+        if (registers > 0) live_.emplace_back(n->buffer.get(), registers);
         live_registers_ += registers;
         seq.children.push_back(build(n->body));
         live_registers_ -= registers;
+        if (registers > 0) live_.pop_back();
         return;
       }
       case StmtKind::kBlock:
@@ -334,6 +338,18 @@ class TreeBuilder {
     return at->second;
   }
 
+  // Of the registers around a loop those that it reads or writes: others wait elsewhere while it runs.
+  double registers_in(const ForNode& loop) const {
+    double registers = 0;
+    for (const auto& [buffer, count] : live_) {
+      const auto is_it = [&](const auto& access) { return access.buffer.get() == buffer; };
+      if (contains<LoadNode>(loop.body, is_it) || contains<StoreNode>(loop.body, is_it) ||
+          contains<AddressNode>(loop.body, is_it))
+        registers += count;
+    }
+    return registers;
+  }
+
   CostNode build_loop(const ForNode& loop) {
     CostNode node;
     node.kind = CostNode::Kind::kLoop;
@@ -353,7 +369,9 @@ class TreeBuilder {
     if (noted) loops_.emplace_back(loop.var.get(), node.extent);
     const bool outer = inside_parallel_;
     inside_parallel_ |= node.parallel;
+    const double live_around = std::exchange(live_registers_, registers_in(loop));
     node.children.push_back(build(loop.body));
+    live_registers_ = live_around;
     inside_parallel_ = outer;
     if (noted) loops_.pop_back();
     middle_.pop();
@@ -481,6 +499,7 @@ class TreeBuilder {
   LaneLoop lane_;
   Constants constants_;
   std::unordered_map<const BufferNode*, BufferPlace> places_;
+  std::vector<std::pair<const BufferNode*, double>> live_;  // register buffers around, and how many vectors they are
   double live_registers_ = 0;
   bool inside_parallel_ = false;
   bool in_call_ = false;

@@ -40,7 +40,7 @@ struct Work {
   double tile_products = 0;                    // of a unit that multiplies matrices; its loads are of vectors
   double flops = 0;                            // that the lanes do, surplus included
   double accumulators = 0;                     // register vectors that are read and written
-  double live_registers = 0;                   // register buffers around the piece
+  double live_registers = 0;                   // register buffers around the piece that its loop uses
   double touched_registers = 0;                // of these, what the piece reads or writes, in vectors
   bool carried_through_memory = false;         // reads what the iteration before wrote
   double near_requests = 0, far_requests = 0;  // prefetches into the first-level cache, into the second

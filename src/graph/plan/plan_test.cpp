@@ -176,7 +176,7 @@ TEST(Partition, WhatIsNoAttentionStaysApart) {
 
 // The scores of few keys stay in the caches of a CPU.
 TEST(Partition, AttentionPaysWithManyKeys) {
-  for (const int64_t keys : {300, 128}) {
+  for (const int64_t keys : {300, 64}) {
     GraphMaker m;
     m.graph.add_output("y", attention(m, "Softmax", -1, keys));
     m.graph.sort();

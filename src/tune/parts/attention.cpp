@@ -218,38 +218,39 @@ std::vector<AttentionTile> attention_tiles(const AttentionParts& parts, const Ta
   if (parts.queries < lanes) return {};
   std::vector<AttentionTile> tiles;
   for (int64_t vectors = 1; vectors <= preferences::kMostQueryVectors; ++vectors) {
-    // The vectors of a step, and what they are multiplied by; maxima beside scores. While values are summed up, the
-    // maxima and sums of the block wait.
-    const int64_t of_step = vectors + 1;
-    const int64_t most_rows = std::max<int64_t>((target.vector_registers - of_step - vectors) / vectors, 1);
+    // Sums of as many rows as leave registers for the vectors of a step, what they are multiplied by, and one to spare;
+    // and for the maxima and sums of the block.
+    const int64_t beside = std::max(vectors + 2, 2 * vectors);
+    const int64_t most_rows = std::max<int64_t>((target.vector_registers - beside) / vectors, 1);
     for (const int64_t keys : blocks_of_keys(parts, most_rows)) {
-      // Sums of as many rows as leave registers for what is beside them.
-      const auto rows_of = [&](int64_t n, int64_t beside) {
-        int64_t rows = std::min((target.vector_registers - beside) / vectors, n);
-        while (rows > 0 && n % rows != 0) --rows;
-        return rows;
-      };
-      AttentionTile tile{keys, vectors, rows_of(keys, of_step + vectors),
-                         rows_of(parts.value_width, std::max(of_step, 2 * vectors))};
-      if (tile.key_rows < 1 || tile.value_rows < 1 || (vectors > 1 && (vectors - 1) * lanes >= parts.queries)) continue;
       // Cycles of a step of a tile by what bounds it: two multiply-adds and two loads a cycle, or waiting for sums.
       const auto step = [&](int64_t rows) {
-        const double sums = static_cast<double>(rows * vectors);
-        return std::max({sums / 2, static_cast<double>(rows + vectors) / 2, preferences::kSumsWait}) / sums;
+        const auto sums = static_cast<double>(rows * vectors);
+        return std::max({sums / 2, static_cast<double>(rows + vectors) / 2, preferences::kSumsWait});
       };
-      tile.cost = static_cast<double>(parts.width) * step(tile.key_rows) +
-                  static_cast<double>(parts.value_width) * step(tile.value_rows);
-      // Of each tile: its loop begins and ends, and its sums are stored.
-      const auto begun = [&](int64_t rows) { return preferences::kTileCycles / static_cast<double>(rows * vectors); };
-      tile.cost += begun(tile.key_rows) +
-                   begun(tile.value_rows) * static_cast<double>(parts.value_width) / static_cast<double>(keys);
+      // Of `n` rows in tiles of `rows`, of which the last one may be lower; each tile's loop begins and ends, and its
+      // sums are stored.
+      const auto of_rows = [&](int64_t n, int64_t rows, int64_t steps) {
+        const int64_t last = n % rows;
+        const double whole = step(rows) * static_cast<double>(steps) + preferences::kTileCycles;
+        const double rest = last > 0 ? step(last) * static_cast<double>(steps) + preferences::kTileCycles : 0;
+        return (static_cast<double>(n / rows) * whole + rest) / static_cast<double>(vectors);
+      };
+      const auto best_rows = [&](int64_t n, int64_t steps, bool whole) {
+        int64_t best = 0;
+        for (int64_t rows = std::min(most_rows, n); rows > 0; --rows)
+          if ((!whole || n % rows == 0) && (best == 0 || of_rows(n, rows, steps) < of_rows(n, best, steps))) best = rows;
+        return best;
+      };
+      AttentionTile tile{keys, vectors, best_rows(keys, parts.width, true), best_rows(parts.value_width, keys, false)};
+      if (vectors > 1 && (vectors - 1) * lanes >= parts.queries) continue;
+      tile.cost = (of_rows(keys, tile.key_rows, parts.width) + of_rows(parts.value_width, tile.value_rows, keys)) /
+                  static_cast<double>(keys);
       tile.cost += preferences::kScoreCycles;
       tile.cost += preferences::kScaleCycles * static_cast<double>(parts.value_width + 4) / static_cast<double>(keys);
       const int64_t whole = (parts.queries + vectors * lanes - 1) / (vectors * lanes) * vectors * lanes;
       tile.cost *= static_cast<double>(whole) / static_cast<double>(parts.queries);
-      if (parts.open_keys)
-        tile.cost *= preferences::kSurplusKeys;
-      else if (parts.keys % keys != 0)
+      if (!parts.open_keys && parts.keys % keys != 0)
         tile.cost *= 1 + preferences::kShorterBlock / static_cast<double>(ceil_div(parts.keys, keys));
       // Of blocks on the diagonal about half is hidden, and computed all the same.
       if (parts.is_causal)
@@ -468,7 +469,7 @@ Result<Loops> OnePass::build() {
 
   // What a block of keys adds to the output: a tile in registers, added to what there is so far.
   FETTLE_TRY(const Nest of_out, by_steps(run_out));
-  FETTLE_TRY(const Loops elements, split(s, {.loop = of_out.rest[0], .factors = {kInfer, tile.value_rows}}));
+  FETTLE_TRY(const Loops elements, cut(of_out.rest[0], tile.value_rows));
   FETTLE_TRY_VOID(compute_at(s, {.block = block_out, .loop = elements[0], .preserve_unit_loops = false}));
   FETTLE_TRY_VOID(unroll(s, {.loop = elements[1]}));
   FETTLE_TRY_VOID(in_lanes(of_out.queries));
@@ -556,7 +557,7 @@ Result<Loops> OnePass::build() {
 // the second-level cache, and threads can take whole heads.
 bool may_copy_keys(const AttentionParts& parts, const AttentionTile& tile, const Target& target, int threads) {
   const auto& [k, v] = std::pair(parts.keys_read, parts.values_read);
-  if (!k.apart || !v.apart || parts.any_open || parts.rows < 2 || parts.keys % tile.keys != 0) return false;
+  if (!k.apart || !v.apart || parts.any_open || parts.rows < 2) return false;
   const int64_t tile_queries = tile.vectors * lanes_of(target, parts.q->dtype);
   if (parts.queries < preferences::kTilesThatReadCopy * tile_queries) return false;
   const int64_t bytes = parts.keys * (parts.width + parts.value_width) * parts.q->dtype.element_bytes();

@@ -155,10 +155,10 @@ inline constexpr double kScoreCycles = 12, kScaleCycles = 2, kKeyCycles = 1;
 /// Cycles from a sum to the next one that needs it: what a multiply-add takes, and what out-of-order execution does not
 /// hide. (On an EPYC of the Zen 3 generation 8 sums took 0.72 cycles each, 10 sums 0.59.)
 inline constexpr double kSumsWait = 5;
-/// What a last block that is shorter adds to the time of one, for its conditions: two thirds, on the same EPYC.
-inline constexpr double kShorterBlock = 0.65;
-/// Factors of time: for blocks of an open number of keys, and for scores that leave the first-level cache.
-inline constexpr double kSurplusKeys = 1.25, kBeyondFirstLevel = 1.15;
+/// What a last block that is shorter adds to the time of one.
+inline constexpr double kShorterBlock = 0.1;
+/// A factor of time, for scores that leave the first-level cache.
+inline constexpr double kBeyondFirstLevel = 1.15;
 /// Keys from which on one pass is preferred: fewer scores stay in the caches anyway.
 inline constexpr int64_t kOnePassKeys = 96;
 
