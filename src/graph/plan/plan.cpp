@@ -29,6 +29,8 @@ namespace {
 /// Costs are estimates: one kernel of several must promise this much of their time; less where what lies between would
 /// stay in the caches anyway, so that only estimates speak for it.
 constexpr double kWorthFusing = 0.95, kWorthFusingInCaches = 0.75;
+/// Attention of an open number of keys may cost this much more at the typical one: its scores grow with the square.
+constexpr double kWorthFusingOpenKeys = 1.1;
 
 /// At the model's edges images lie as the model says, channels first. A kernel that shall work on them otherwise takes
 /// vectors apart; from so many channels on a copy that transposes tiles costs less. Where lanes cannot be pixels (of a
@@ -1147,7 +1149,9 @@ Result<std::vector<int>> choose_fused(const Graph& graph, ImageLayout layout, in
       if (part.anchor != group.anchor)
         intermediate += costs.intermediate_seconds(bytes_of(*part.nodes.back()->output()).typical(), threads);
     }
-    const double worth = intermediate > 0 ? kWorthFusing : kWorthFusingInCaches;
+    const bool has_open_keys =
+        group.anchor->op->image == ImageWork::kNone && !group.anchor->input(0)->shape().back().is_number();
+    const double worth = has_open_keys ? kWorthFusingOpenKeys : intermediate > 0 ? kWorthFusing : kWorthFusingInCaches;
     const double one = costs.seconds(together[number], threads);
     const bool is_worth_it = one < worth * (parts + intermediate);
     if (is_worth_it) chosen.push_back(static_cast<int>(number));

@@ -239,7 +239,8 @@ std::vector<AttentionTile> attention_tiles(const AttentionParts& parts, const Ta
       const auto best_rows = [&](int64_t n, int64_t steps, bool whole) {
         int64_t best = 0;
         for (int64_t rows = std::min(most_rows, n); rows > 0; --rows)
-          if ((!whole || n % rows == 0) && (best == 0 || of_rows(n, rows, steps) < of_rows(n, best, steps))) best = rows;
+          if ((!whole || n % rows == 0) && (best == 0 || of_rows(n, rows, steps) < of_rows(n, best, steps)))
+            best = rows;
         return best;
       };
       AttentionTile tile{keys, vectors, best_rows(keys, parts.width, true), best_rows(parts.value_width, keys, false)};
