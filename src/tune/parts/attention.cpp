@@ -218,6 +218,7 @@ std::vector<AttentionTile> attention_tiles(const AttentionParts& parts, const Ta
   if (parts.queries < lanes) return {};
   std::vector<AttentionTile> tiles;
   for (int64_t vectors = 1; vectors <= preferences::kMostQueryVectors; ++vectors) {
+    if (vectors > 1 && (vectors - 1) * lanes >= parts.queries) break;
     // Sums of as many rows as leave registers for the vectors of a step, what they are multiplied by, and one to spare;
     // and for the maxima and sums of the block.
     const int64_t beside = std::max(vectors + 2, 2 * vectors);
@@ -232,19 +233,20 @@ std::vector<AttentionTile> attention_tiles(const AttentionParts& parts, const Ta
       // sums are stored.
       const auto of_rows = [&](int64_t n, int64_t rows, int64_t steps) {
         const int64_t last = n % rows;
-        const double whole = step(rows) * static_cast<double>(steps) + preferences::kTileCycles;
-        const double rest = last > 0 ? step(last) * static_cast<double>(steps) + preferences::kTileCycles : 0;
-        return (static_cast<double>(n / rows) * whole + rest) / static_cast<double>(vectors);
+        const auto tile = [&](int64_t height) {
+          return step(height) * static_cast<double>(steps) + preferences::kTileCycles;
+        };
+        return (static_cast<double>(n / rows) * tile(rows) + (last > 0 ? tile(last) : 0)) /
+               static_cast<double>(vectors);
       };
-      const auto best_rows = [&](int64_t n, int64_t steps, bool whole) {
+      const auto best_rows = [&](int64_t n, int64_t steps, bool divides) {
         int64_t best = 0;
         for (int64_t rows = std::min(most_rows, n); rows > 0; --rows)
-          if ((!whole || n % rows == 0) && (best == 0 || of_rows(n, rows, steps) < of_rows(n, best, steps)))
+          if ((!divides || n % rows == 0) && (best == 0 || of_rows(n, rows, steps) < of_rows(n, best, steps)))
             best = rows;
         return best;
       };
       AttentionTile tile{keys, vectors, best_rows(keys, parts.width, true), best_rows(parts.value_width, keys, false)};
-      if (vectors > 1 && (vectors - 1) * lanes >= parts.queries) continue;
       tile.cost = (of_rows(keys, tile.key_rows, parts.width) + of_rows(parts.value_width, tile.value_rows, keys)) /
                   static_cast<double>(keys);
       tile.cost += preferences::kScoreCycles;
