@@ -39,14 +39,14 @@ Result<> check_iterations_independent(const Func& func, const ForNode& loop) {
 
 Result<> check_bindings_inside(const Func& func, const BlockSite& site) {
   const StmtNode* top = site.loops.empty() ? static_cast<const StmtNode*>(site.block) : site.loops.front();
-  FETTLE_TRY(const AffineNest nest, AffineNest::of(func, Stmt(Ref<const StmtNode>(top))));
+  FETTLE_TRY(const AffineNest nest, AffineNest::of_block(func, Stmt(Ref<const StmtNode>(top)), *site.block));
   return within_isl(kIslCheckOperations, [&]() -> Result<> {
-    const auto at = std::ranges::find(nest.statements(), site.block, &NestStatement::block);
+    const NestStatement& statement = nest.statements().front();
     for (const IterVar& iter : site.block->iters) {
       const auto binding = nest.names().expression(iter.binding), extent = nest.names().expression(iter.extent);
       if (!binding || !extent) return fail(ErrorCode::E209, fmt::format("iterator {} is not affine", iter.var->name));
       const isl::union_set outside(isl_context(), fmt::format("{0}{{ {1} : {2} < 0 or {2} >= {3} }}", nest.parameters(),
-                                                              at->instance(), *binding, *extent));
+                                                              statement.instance(), *binding, *extent));
       if (!nest.domain().intersect(outside).is_empty())
         return fail(ErrorCode::E230, fmt::format("iterator {} leaves its domain", iter.var->name));
     }

@@ -59,7 +59,8 @@ std::string NestStatement::instance(std::string_view prefix) const {
 
 class NestReader {
  public:
-  NestReader(const Func& func, Known known) : func_(func), known_(known), ctx_(isl_context()) {}
+  NestReader(const Func& func, Known known, const BlockNode* only = nullptr)
+      : func_(func), known_(known), only_(only), ctx_(isl_context()) {}
 
   Result<AffineNest> read(const Stmt& top, const StmtNode* place) {
     FETTLE_TRY_VOID(read_parameters(place));
@@ -159,6 +160,7 @@ class NestReader {
       }
       case StmtKind::kBlock: {
         const auto& block = *s.as<BlockNode>();
+        if (only_ && &block != only_) return {};
         return under(block.predicate, [&] { return add_block(block); });
       }
       default:
@@ -308,6 +310,7 @@ class NestReader {
 
   const Func& func_;
   Known known_;
+  const BlockNode* only_;  // null: all blocks
   isl::ctx ctx_;
   AffineNest nest_;
   std::vector<const ForNode*> loops_;
@@ -318,6 +321,10 @@ class NestReader {
 
 Result<AffineNest> AffineNest::of(const Func& func, const Stmt& top, const StmtNode* place, Known known) {
   return within_isl(kIslCheckOperations, [&] { return NestReader(func, known).read(top, place ? place : top.get()); });
+}
+
+Result<AffineNest> AffineNest::of_block(const Func& func, const Stmt& top, const BlockNode& block) {
+  return within_isl(kIslCheckOperations, [&] { return NestReader(func, Known::kRanges, &block).read(top, top.get()); });
 }
 
 namespace {

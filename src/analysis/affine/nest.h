@@ -46,6 +46,8 @@ class AffineNest {
   /// `place`: where `top` stands in the program, if it is no node of it: part of that sequence, say.
   static Result<AffineNest> of(const Func& func, const Stmt& top, const StmtNode* place = nullptr,
                                Known known = Known::kRanges);
+  /// The same of one block below `top` alone, as if the others were not there.
+  static Result<AffineNest> of_block(const Func& func, const Stmt& top, const BlockNode& block);
 
   const std::vector<NestStatement>& statements() const { return statements_; }
   const IslText& names() const { return text_; }

@@ -4,6 +4,13 @@
 #include <cmath>
 
 namespace fettle {
+namespace {
+
+// Of the last cache, which is indexed by physical addresses: pages of one buffer fall into some of its sets more often
+// than into others, and other cores use it, too. Reads of a buffer of half its size begin to slow down.
+constexpr double kSharedCacheHolds = 0.7;
+
+}  // namespace
 
 MachineCosts describe_costs(const Target& target) {
   MachineCosts costs;
@@ -17,6 +24,7 @@ MachineCosts describe_costs(const Target& target) {
   // A missing level is as large as the one before it.
   for (size_t i = std::max<size_t>(1, target.caches.size()); i < costs.capacity_bytes.size(); ++i)
     costs.capacity_bytes[i] = costs.capacity_bytes[i - 1];
+  costs.capacity_bytes.back() *= kSharedCacheHolds;
   if (!target.caches.empty() && target.caches[0].ways > 0) {
     costs.l1_ways = target.caches[0].ways;
     costs.l1_way_bytes = static_cast<double>(target.caches[0].size_bytes) / target.caches[0].ways;

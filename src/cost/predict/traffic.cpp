@@ -23,13 +23,43 @@ PerBuffer filled(size_t n, double value) {
   return result;
 }
 
-// What one stream touches while some loops run: `runs` of lines side by side, each of `run_bytes` and `period` bytes
-// or more from the next.
+struct Dim {
+  double stride, count;
+};
+
+// What one stream, or several whose places overlap, touch while some loops run: `runs` of lines side by side, each of
+// `run_bytes` and `period` bytes or more from the next.
 struct Box {
   int buffer;
-  double low, high, lines, runs, run_bytes, period;
-  double crowding;  // all sets of a cache over those that the lines can lie in: as many times they fill those
-  bool is_write;
+  double low, access_bytes;
+  SmallVector<Dim, 6> dims;  // of accesses, by rising strides
+
+  double high = 0, lines = 0, runs = 0, run_bytes = 0, period = 0;
+  double crowding = 1;  // all sets of a cache over those that the lines can lie in: as many times they fill those
+
+  void measure() {
+    double run = access_bytes, segments = 1, step = kPage;  // runs begin at multiples of it
+    high = low + access_bytes;
+    period = INFINITY;
+    for (const Dim& d : dims) {
+      high += d.stride * (d.count - 1);
+      if (d.stride <= std::max(run, kLine))
+        run += d.stride * (d.count - 1);
+      else
+        segments *= d.count;
+    }
+    for (const Dim& d : dims)
+      if (d.stride > std::max(run, kLine) && d.count > 1) {
+        step = static_cast<double>(std::gcd(static_cast<int64_t>(step), static_cast<int64_t>(d.stride)));
+        period = std::min(period, d.stride);
+      }
+    const double whole = std::floor(run / kLine);
+    const double run_lines = std::max(1.0, whole + (run - whole * kLine > 0 ? (whole > 0 ? 0.5 : 1) : 0));
+    lines = segments * run_lines;
+    runs = segments;
+    run_bytes = run;
+    crowding = segments > 1 ? std::max(1.0, step / (kLine * std::ceil(run_lines))) : 1;
+  }
 };
 
 class Footprints {
@@ -125,55 +155,74 @@ class Footprints {
   }
 
   Box box_of(const Stream& stream, size_t outer) {
-    struct Dim {
-      double stride, count;
-    };
     Dim dims[24];
     size_t n = 0;
-    double low = stream.low_bytes, high = stream.low_bytes + stream.run_bytes;
-    for (const StreamDim& d : stream.dims) {
+    double low = stream.low_bytes;
+    for (const StreamDim& d : stream.dims)
       if (n < 24) dims[n++] = {d.stride_bytes, d.count};
-      high += d.stride_bytes * (d.count - 1);
-    }
     for (size_t i = outer; i < extents_.size() && i < stream.step_bytes.size(); ++i) {
       const double stride = std::abs(stream.step_bytes[i]);
       if (stride == 0 || extents_[i] <= 1) continue;
       if (n < 24) dims[n++] = {stride, extents_[i]};
       low -= stride * (extents_[i] - 1) / 2;
-      high += stride * (extents_[i] - 1) / 2;
     }
     std::sort(dims, dims + n, [](const Dim& a, const Dim& b) { return a.stride < b.stride; });
-    // Overlapping progressions are one: 3 rows from each of 112 rows are 114 rows.
-    size_t kept = 0;
+    Box box{stream.buffer, low, stream.run_bytes, {}};
     for (size_t i = 0; i < n; ++i) {
-      if (kept > 0) {
-        Dim& last = dims[kept - 1];
+      // Overlapping progressions are one: 3 rows from each of 112 rows are 114 rows.
+      if (box.dims.size() > 0) {
+        Dim& last = box.dims.back();
         const double multiple = dims[i].stride / last.stride;
         if (multiple == std::floor(multiple) && multiple <= last.count) {
           last.count += multiple * (dims[i].count - 1);
           continue;
         }
       }
-      dims[kept++] = dims[i];
+      box.dims.push_back(dims[i]);
     }
-    n = kept;
-    double run = stream.run_bytes, segments = 1;
-    for (size_t i = 0; i < n; ++i) {
-      if (dims[i].stride <= std::max(run, kLine))
-        run += dims[i].stride * (dims[i].count - 1);
-      else
-        segments *= dims[i].count;
+    box.measure();
+    for (size_t i = 0; i < box.dims.size();)
+      if (!absorb(box, i)) ++i;
+    return box;
+  }
+
+  // How often `shift` goes along each of the strides, the largest first, and what is left.
+  struct Steps {
+    SmallVector<double, 6> along;
+    double rest;
+  };
+  static Steps steps_of(double shift, const SmallVector<Dim, 6>& dims) {
+    Steps steps{{}, shift};
+    for (size_t d = 0; d < dims.size(); ++d) steps.along.push_back(0);
+    for (size_t d = dims.size(); d-- > 0;) {
+      steps.along[d] = std::round(steps.rest / dims[d].stride);
+      steps.rest -= steps.along[d] * dims[d].stride;
     }
-    const double whole = std::floor(run / kLine);
-    const double lines = std::max(1.0, whole + (run - whole * kLine > 0 ? (whole > 0 ? 0.5 : 1) : 0));
-    double step = kPage, period = INFINITY;  // runs begin at multiples of it
-    for (size_t i = 0; i < n; ++i)
-      if (dims[i].stride > std::max(run, kLine) && dims[i].count > 1) {
-        step = static_cast<double>(std::gcd(static_cast<int64_t>(step), static_cast<int64_t>(dims[i].stride)));
-        period = std::min(period, dims[i].stride);
-      }
-    const double crowding = segments > 1 ? std::max(1.0, step / (kLine * std::ceil(lines))) : 1;
-    return {stream.buffer, low, high, segments * lines, segments, run, period, crowding, stream.is_write};
+    return steps;
+  }
+
+  // Copies that others of the box's dimensions shift by less than they go: the neighbours above, left, right and below
+  // of each element lie (row - 1) elements apart. They are as many more along those.
+  static bool absorb(Box& box, size_t at) {
+    Box other = box;
+    other.dims.clear();
+    for (size_t d = 0; d < box.dims.size(); ++d)
+      if (d != at) other.dims.push_back(box.dims[d]);
+    const double more = box.dims[at].count - 1;
+    const Steps steps = steps_of(box.dims[at].stride, other.dims);
+    if (std::abs(steps.rest) > box.access_bytes) return false;
+    for (size_t d = 0; d < other.dims.size(); ++d) {
+      const double along = std::abs(steps.along[d]);
+      if (along >= other.dims[d].count) return false;
+      other.low += more * std::min(0.0, steps.along[d] * other.dims[d].stride);
+      other.dims[d].count += more * along;
+    }
+    other.low += more * std::min(0.0, steps.rest);
+    other.access_bytes += more * std::abs(steps.rest);
+    other.measure();
+    if (other.lines >= box.lines) return false;
+    box = other;
+    return true;
   }
 
   // The runs of one lie between those of the other: taps of weights in blocks of channels.
@@ -181,6 +230,29 @@ class Footprints {
     if (a.period != b.period || std::isinf(a.period)) return false;
     const double shift = std::fmod(std::abs(a.low - b.low), a.period), run = std::max(a.run_bytes, b.run_bytes);
     return shift >= run && a.period - shift >= run;
+  }
+
+  // Makes `known` both, where the other has its strides and is shifted by less than it goes along each, as neighbours
+  // that a stencil reads. False: they touch different places.
+  static bool join_shifted(Box& known, const Box& box) {
+    if (known.dims.size() != box.dims.size()) return false;
+    const Steps steps = steps_of(box.low - known.low, known.dims);
+    const double access = std::max(known.access_bytes, box.access_bytes);
+    if (std::abs(steps.rest) > access) return false;
+    Box both = known;
+    for (size_t d = 0; d < known.dims.size(); ++d) {
+      const double along = steps.along[d];
+      if (known.dims[d].stride != box.dims[d].stride || along >= known.dims[d].count || -along >= box.dims[d].count)
+        return false;
+      both.low += std::min(0.0, along * known.dims[d].stride);
+      both.dims[d].count = std::max(known.dims[d].count, along + box.dims[d].count) - std::min(0.0, along);
+    }
+    both.low += std::min(0.0, steps.rest);
+    both.access_bytes = access + std::abs(steps.rest);
+    both.measure();
+    if (both.lines > known.lines + box.lines) return false;
+    known = both;
+    return true;
   }
 
   // Accesses of one place by several pieces count once. Only the latest are compared.
@@ -197,6 +269,7 @@ class Footprints {
         known.runs = std::max(known.runs, box.runs);
         return;
       }
+      if (join_shifted(known, box)) return;
     }
     boxes.push_back(box);
   }

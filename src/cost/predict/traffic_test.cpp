@@ -62,6 +62,41 @@ TEST(Traffic, TapsBetweenEachOtherAreNotOnePlace) {
   EXPECT_EQ(footprint_bytes(taps(64), taps(64).root), one);
 }
 
+/// for 14: for 12: 29 vectors of 32 bytes of a row, and the neighbours of each element, in planes of 120 rows: A[i, j, k]
+/// of 8 bytes. `apart`: the neighbours are streams of their own.
+LoopTree stencil(bool apart) {
+  constexpr double kRow = 960, kPlane = 115200;
+  CostNode body, rows, planes;
+  body.kind = CostNode::Kind::kBody;
+  const auto stream = [&](double low, std::vector<StreamDim> copies) {
+    copies.insert(copies.begin(), {32, 29});
+    body.streams.push_back(
+        {.low_bytes = low, .run_bytes = 32, .dims = std::move(copies), .step_bytes = {kPlane, kRow}});
+  };
+  if (apart) {
+    for (const double neighbour : {0.0, -8.0, 8.0, -kRow, kRow, -kPlane, kPlane}) stream(neighbour, {});
+  } else {
+    // From A[i - 1, j, k] by way of A[i, j - 1, k] to A[i, j, k - 1], and on.
+    stream(-kPlane, {{kPlane - kRow, 3}, {kRow - 8, 3}});
+  }
+  rows.kind = planes.kind = CostNode::Kind::kLoop;
+  rows.extent = 12;
+  planes.extent = 14;
+  rows.children = {body};
+  planes.children = {rows};
+  return {.root = planes, .buffers = {{.name = "A", .bytes = 120 * kPlane}}};
+}
+
+TEST(Traffic, NeighboursOfAStencilAreMostlyTheSameLines) {
+  const double rows = 16 * 14, row_bytes = 15 * 64;
+  for (const bool apart : {true, false}) {
+    const LoopTree tree = stencil(apart);
+    const double bytes = footprint_bytes(tree, tree.root);
+    EXPECT_GT(bytes, 0.8 * rows * row_bytes);
+    EXPECT_LT(bytes, 1.3 * rows * row_bytes);
+  }
+}
+
 TEST(Traffic, WhatAMicroKernelReadsBeforeItsLoopIsItsEdge) {
   const MachineCosts costs;
   const Traffic looping = traffic_of_nests(calls(true), costs, 1).front();

@@ -24,11 +24,8 @@ inline constexpr double kFusedLoopCost = 0.02, kForkCost = 0.04;
 
 // --- orders of iterations (tune/space/affine_orders.h)
 
-/// What several steps of time over rows that stay in a cache may be predicted to take, over other orders. The
-/// prediction knows little of what stays (bench-polyhedral).
-inline constexpr double kReusedRows = 2.5;
-/// The same of rows of a recurrence that run at once. The prediction knows that an iteration waits for the one before,
-/// but not for how many operations in turn.
+/// What rows of a recurrence that run at once may be predicted to take, over other orders. The prediction knows that an
+/// iteration waits for the one before, but not for how many operations in turn (bench-polyhedral).
 inline constexpr double kOverlappedRows = 2;
 /// Another order is taken where it is predicted to take at most this share of the time.
 inline constexpr double kPaysToReorder = 0.9;

@@ -181,9 +181,7 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
           std::ranges::none_of(before, [&](const BlockNode* b) { return b->name == block->name; }))
         trial.done.insert(block->name);
     const bool overlaps = kind.jams_rows || (kind.is_strips && strips_wait);
-    consider(std::move(trial), kind.straight_rows ? preferences::kReusedRows
-                               : overlaps         ? preferences::kOverlappedRows
-                                                  : 1);
+    consider(std::move(trial), overlaps ? preferences::kOverlappedRows : 1);
   }
 }
 
