@@ -18,25 +18,14 @@ constexpr int64_t kSteps = 128, kStepsAlongMemory = 256;
 constexpr size_t kMembers = 3;  // rows of the order
 constexpr int kStepsRow = 3;    // of the sum's steps, in RegisterTiles::map
 
-// The row that a sum of three loops goes along, or nothing.
-std::optional<size_t> summed_row(const NestStatement& statement, const IndexMap& map) {
-  if (statement.loops.size() != kMembers || map.outputs.size() < kMembers || !goes_on(*statement.block))
-    return std::nullopt;
-  VarMap bindings;
-  for (const IterVar& iter : statement.block->iters) bindings[iter.var.get()] = iter.binding;
-  const auto& place = statement.block->body.as<StoreNode>()->indices;
-  for (size_t i = 0; i < statement.loops.size(); ++i) {
-    const VarNode* loop = statement.loops[i]->var.get();
-    const bool is_place =
-        std::ranges::any_of(place, [&](const Expr& index) { return uses_var(substitute(index, bindings), loop); });
-    if (is_place) continue;
-    std::optional<size_t> row;
-    size_t moved = 0;
-    for (size_t d = 0; d < kMembers; ++d)
-      if (linear_form(map.outputs[d]).coeff_of(map.inputs[i]) != 0) row = d, ++moved;
-    if (moved == 1) return row;
-  }
-  return std::nullopt;
+// Whether the sum's loop, which the row is, has so few iterations that they need no blocks.
+bool are_few_steps(const NestStatement& statement, const IndexMap& map, size_t row, int64_t most) {
+  for (size_t i = 0; i < map.inputs.size(); ++i)
+    if (linear_form(map.outputs[row]).coeff_of(map.inputs[i]) != 0) {
+      const int64_t* extent = as_int(statement.loops[i]->extent);
+      if (!extent || *extent > most) return false;
+    }
+  return true;
 }
 
 // The last loops around the block: those of the sum's steps and what is in it. Empty: steps have no loop.
@@ -61,6 +50,26 @@ bool goes_on(const BlockNode& block) {
          });
 }
 
+std::optional<size_t> summed_row(const NestStatement& statement, const IndexMap& map) {
+  if (statement.loops.size() != kMembers || map.outputs.size() < kMembers || !goes_on(*statement.block))
+    return std::nullopt;
+  VarMap bindings;
+  for (const IterVar& iter : statement.block->iters) bindings[iter.var.get()] = iter.binding;
+  const auto& place = statement.block->body.as<StoreNode>()->indices;
+  for (size_t i = 0; i < statement.loops.size(); ++i) {
+    const VarNode* loop = statement.loops[i]->var.get();
+    const bool is_place =
+        std::ranges::any_of(place, [&](const Expr& index) { return uses_var(substitute(index, bindings), loop); });
+    if (is_place) continue;
+    std::optional<size_t> row;
+    size_t moved = 0;
+    for (size_t d = 0; d < kMembers; ++d)
+      if (linear_form(map.outputs[d]).coeff_of(map.inputs[i]) != 0) row = d, ++moved;
+    if (moved == 1) return row;
+  }
+  return std::nullopt;
+}
+
 std::optional<RegisterTiles> plan_register_tiles(const NestStatement& statement, const IndexMap& map, int64_t lanes,
                                                  int64_t registers) {
   const auto summed = summed_row(statement, map);
@@ -75,12 +84,14 @@ std::optional<RegisterTiles> plan_register_tiles(const NestStatement& statement,
   const size_t row = *summed == 0 ? 1 : 0, column = 3 - *summed - row;
   const auto& outputs = map.outputs;
   tiles.map.inputs = map.inputs;
-  tiles.map.outputs = {floordiv(outputs[*summed], Expr(steps_are_lanes ? kStepsAlongMemory : kSteps)),
-                       floordiv(outputs[column], Expr(tiles.columns)),
-                       floordiv(outputs[row], Expr(tiles.rows)),
-                       outputs[*summed],
-                       outputs[row],
-                       outputs[column]};
+  const int64_t steps = steps_are_lanes ? kStepsAlongMemory : kSteps;
+  tiles.map.outputs = {
+      are_few_steps(statement, map, *summed, steps) ? Expr(0) : floordiv(outputs[*summed], Expr(steps)),
+      floordiv(outputs[column], Expr(tiles.columns)),
+      floordiv(outputs[row], Expr(tiles.rows)),
+      outputs[*summed],
+      outputs[row],
+      outputs[column]};
   tiles.map.outputs.insert(tiles.map.outputs.end(), outputs.begin() + kMembers, outputs.end());
   // A tile is whole for a single step: blocks of steps need not be.
   tiles.factors = {1, 1, 1, 1, tiles.rows, tiles.columns};

@@ -23,6 +23,9 @@ struct RegisterTiles {
 /// Whether the block goes on from what it has written: X[at] = X[at] + …
 bool goes_on(const BlockNode& block);
 
+/// The row of three that a sum of three loops goes along, and no loop but its own moves, or nothing.
+std::optional<size_t> summed_row(const NestStatement& statement, const IndexMap& map);
+
 /// Tiles for an order of three rows, all of which may change places, the one that goes along memory last. `map`: of the
 /// only statement. Nothing where it is no sum along one of the rows alone.
 std::optional<RegisterTiles> plan_register_tiles(const NestStatement& statement, const IndexMap& map, int64_t lanes,

@@ -4,39 +4,20 @@
 #include <map>
 
 #include <fmt/format.h>
-#include <isl/aff.h>
-#include <isl/schedule.h>
 
 #include "analysis/affine/nest.h"
 #include "ir/annotations.h"
-#include "polyhedral/affine_row.h"
+#include "polyhedral/isl_order.h"
 #include "polyhedral/lanes.h"
 #include "polyhedral/placement.h"
 #include "polyhedral/register_tiles.h"
-#include "polyhedral/uniform_distances.h"
+#include "polyhedral/step_blocks.h"
 #include "polyhedral/unroll_and_jam.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/edit/steps.h"
 #include "schedule/primitives.h"
 
 namespace fettle {
-namespace {
-
-// One band of a tree, with the blocks below and where all rows of the tree place them.
-struct Band {
-  std::vector<IndexMap> maps;  // one for each block
-  size_t members = 0;          // rows of the outermost band
-  bool permutable = false;
-  std::vector<bool> coincident;  // of its members
-};
-
-// What isl's scheduler makes of a nest: one band, or groups that follow one another.
-struct Found {
-  std::vector<std::vector<std::string>> groups;  // names of blocks
-  Band band;                                     // where there is one group
-};
-
-}  // namespace
 
 class FoundOrders {
  public:
@@ -44,131 +25,6 @@ class FoundOrders {
 };
 
 namespace {
-
-Result<IndexMap> map_of(const NestStatement& statement, const isl::union_map& order) {
-  IndexMap map;
-  for (const ForNode* loop : statement.loops) map.inputs.push_back(make_var(loop->var->name));
-  const auto refuse = [&](std::string_view why) {
-    return fail(ErrorCode::E209, fmt::format("the order of block {} {}", statement.block->name, why));
-  };
-  Result<> found = refuse("is missing");
-  order.foreach_map([&](const isl::map& some) {
-    if (some.domain_tuple_id().name() != statement.name) return;
-    found = {};
-    const isl::pw_multi_aff rows = some.as_pw_multi_aff();
-    if (rows.n_piece() != 1) {
-      found = refuse("has several pieces");
-      return;
-    }
-    rows.foreach_piece([&](const isl::set&, const isl::multi_aff& piece) {
-      for (unsigned d = 0; d < piece.size(); ++d) {
-        const Expr row = row_of(piece.at(static_cast<int>(d)), map.inputs);
-        if (!row) found = refuse("depends on a size");
-        map.outputs.push_back(row);
-      }
-    });
-  });
-  if (!found) return tl::unexpected(std::move(found.error()));
-  return map;
-}
-
-isl::schedule solve(const AffineNest& nest, const isl::union_map& dependences, bool fuse, bool skew) {
-  isl_ctx* ctx = isl_context().get();
-  isl_options_set_schedule_serialize_sccs(ctx, fuse ? 0 : 1);
-  isl_options_set_schedule_whole_component(ctx, fuse ? 1 : 0);
-  isl_options_set_schedule_maximize_band_depth(ctx, 1);
-  isl_options_set_schedule_maximize_coincidence(ctx, 1);
-  isl_options_set_schedule_outer_coincidence(ctx, skew ? 0 : 1);
-  isl_options_set_schedule_treat_coalescing(ctx, 1);
-  return isl::schedule_constraints::on_domain(nest.domain())
-      .set_context(nest.context())
-      .set_validity(dependences)
-      .set_coincidence(dependences)
-      .set_proximity(dependences)
-      .compute_schedule();
-}
-
-std::string name_of(const isl::set& instances) { return isl_set_get_tuple_name(instances.get()); }
-
-// Members of the outermost band below `node` that may be parallel, from the first on, for each block.
-void count_coincident(const isl::schedule_node& node, size_t above, bool goes_on,
-                      std::map<std::string, size_t>& counts) {
-  if (node.isa<isl::schedule_node_leaf>()) {
-    const isl::union_set here = isl::manage(isl_schedule_node_get_domain(node.get()));
-    here.foreach_set([&](const isl::set& s) { counts[name_of(s)] = above; });
-    return;
-  }
-  if (node.isa<isl::schedule_node_band>()) {
-    const auto band = node.as<isl::schedule_node_band>();
-    for (unsigned i = 0; i < band.n_member() && goes_on; ++i) {
-      goes_on = band.member_get_coincident(static_cast<int>(i));
-      above += goes_on;
-    }
-  }
-  for (unsigned i = 0; i < node.n_children(); ++i)
-    count_coincident(node.child(static_cast<int>(i)), above, goes_on, counts);
-}
-
-bool is_one_loop(const Expr& row) {
-  int used = 0;
-  bool unit = true;
-  for (const LinearTerm& term : linear_form(row).terms) {
-    ++used;
-    unit = unit && (term.coeff == 1 || term.coeff == -1) && term.expr.kind() == ExprKind::kVar;
-  }
-  return used <= 1 && unit;
-}
-
-Result<Found> find_order(const AffineNest& nest, const PolyhedralOptions& options) {
-  if (nest.statements().size() > options.most_blocks)
-    return fail(ErrorCode::E209, fmt::format("{} blocks are too many to order at once", nest.statements().size()));
-  return within_isl(options.operations, [&]() -> Result<Found> {
-    const Reassociation reassociation = options.reassociate ? Reassociation::kReductions : Reassociation::kNone;
-    const auto uniform = without_bounds(nest.direct_dependences(reassociation), nest.domain());
-    const isl::union_map dependences = uniform ? *uniform : nest.dependences(reassociation);
-    const bool fuses = options.fusion != FusionStrategy::kMin;
-    isl::schedule schedule = solve(nest, dependences, fuses, options.allow_skewing);
-    if (options.fusion == FusionStrategy::kPreserve3Coincident && nest.statements().size() > 1) {
-      const isl::schedule apart = solve(nest, dependences, false, options.allow_skewing);
-      std::map<std::string, size_t> together_counts, apart_counts;
-      count_coincident(schedule.root(), 0, true, together_counts);
-      count_coincident(apart.root(), 0, true, apart_counts);
-      for (const auto& [name, count] : apart_counts)
-        if (std::min<size_t>(count, 3) > together_counts[name]) schedule = apart;
-    }
-    Found found;
-    isl::schedule_node node = schedule.root().child(0);
-    const auto block_names = [&](const isl::union_set& instances) {
-      std::vector<std::string> names;
-      for (const NestStatement& s : nest.statements())
-        instances.foreach_set([&](const isl::set& some) {
-          if (name_of(some) == s.name) names.push_back(s.block->name);
-        });
-      return names;
-    };
-    if (node.isa<isl::schedule_node_sequence>() || node.isa<isl::schedule_node_set>()) {
-      for (unsigned i = 0; i < node.n_children(); ++i)
-        found.groups.push_back(block_names(node.child(static_cast<int>(i)).as<isl::schedule_node_filter>().filter()));
-      return found;
-    }
-    found.groups.push_back(block_names(nest.domain()));
-    if (!node.isa<isl::schedule_node_band>())
-      return fail(ErrorCode::E211, "the nest has no loop that could be ordered anew");
-    const auto band = node.as<isl::schedule_node_band>();
-    found.band.members = band.n_member();
-    found.band.permutable = band.permutable();
-    for (unsigned i = 0; i < band.n_member(); ++i)
-      found.band.coincident.push_back(band.member_get_coincident(static_cast<int>(i)));
-    const isl::union_map order = schedule.map().intersect_domain(nest.domain());
-    for (const NestStatement& statement : nest.statements()) {
-      FETTLE_TRY(IndexMap map, map_of(statement, order));
-      if (!options.allow_skewing && !std::ranges::all_of(map.outputs, is_one_loop))
-        return fail(ErrorCode::E209, fmt::format("block {} can only be ordered by skewing", statement.block->name));
-      found.band.maps.push_back(std::move(map));
-    }
-    return found;
-  });
-}
 
 // How many accesses of the blocks go along memory, element by element, as a row advances by one: for the row that takes
 // the innermost place.
@@ -277,6 +133,7 @@ class Writer {
         for (size_t d = best; d + 1 < band.members; ++d) swap_rows(band, d, d + 1);
     }
     if (options_.jammed_rows > 1) return write_jammed(nest, band);
+    if (options_.step_blocks > 0) return write_blocked(nest, band);
     // isl takes seconds to scan the tiles of several statements.
     if (options_.register_tiles && band.permutable && band.members == 3 && band.maps.size() == 1)
       if (const auto tiles =
@@ -344,6 +201,39 @@ class Writer {
     FETTLE_TRY_VOID(apply(nest, args, made));
     for (const std::string& block : made) FETTLE_TRY_VOID(write_rows_out(s_, block, *jammed));
     return {};
+  }
+
+  Result<> write_blocked(const AffineNest& nest, const Band& band) {
+    std::optional<std::vector<IndexMap>> maps;
+    if (band.permutable && band.members == 3)
+      maps = plan_step_blocks(nest.statements(), band.maps, options_.step_blocks);
+    if (!maps) return fail(ErrorCode::E211, "no sums of several blocks go along one row of three");
+    RescheduleArgs args;
+    FETTLE_TRY(args.blocks, blocks(nest));
+    args.maps = *maps;
+    args.apart = kNestOutput;
+    std::vector<std::string> made;
+    FETTLE_TRY_VOID(apply(nest, args, made));
+    PolyhedralOptions of_products = options_;
+    of_products.step_blocks = 0;
+    of_products.register_tiles = true;
+    of_products.found = nullptr;
+    for (const std::string& block : made) {
+      Schedule tried = s_;
+      if (is_product(block) && Writer(tried, of_products).group({block}))
+        s_ = tried;
+      else if (options_.lanes > 1)
+        FETTLE_TRY_VOID(make_lanes(s_, block, options_.lanes));
+    }
+    return {};
+  }
+
+  // Whether the block alone stands in three loops.
+  bool is_product(const std::string& block) const {
+    const auto place = place_of(s_.func(), {block});
+    if (!place) return false;
+    const auto nest = AffineNest::of(s_.func(), place->first, place->second);
+    return nest && nest->statements().size() == 1 && nest->statements().front().loops.size() == 3;
   }
 
   // The band's last row gives way to the blocks' order and the loop itself that it skews.

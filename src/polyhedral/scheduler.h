@@ -36,6 +36,9 @@ struct PolyhedralOptions {
   bool straight_rows = false;
   /// Tiles are those of a sum in registers (register_tiles.h), in place of `tiles`, where a group is one such sum.
   bool register_tiles = false;
+  /// Blocks of so many steps of sums come one after the other (step_blocks.h), in place of `tiles`; products get tiles
+  /// of registers. Of a nest of several blocks whose rows are a band of three. Others are refused. 0: none.
+  int64_t step_blocks = 0;
   /// So many rows of a recurrence run at once (unroll_and_jam.h), in place of `tiles`: of a nest of one block whose
   /// innermost row carries dependences. Others are refused. 1: none.
   int64_t jammed_rows = 1;

@@ -103,11 +103,15 @@ bool reschedule(Attempt& a) {
     factors.assign(2 + tiled, IntRef(1));
     for (const int size : sizes) factors.push_back(size);
   }
+  const int64_t apart =
+      a.chance(15) ? a.between(static_cast<int>(factors.size()), static_cast<int>(maps.front().outputs.size()) - 1)
+                   : -1;
   return a
       .step("reschedule", {{"blocks", to_arg(blocks)},
                            {"maps", to_arg(maps)},
                            {"factors", factor_list(factors)},
-                           {"full_tiles", a.chance(50)}})
+                           {"full_tiles", a.chance(50)},
+                           {"apart", apart}})
       .has_value();
 }
 

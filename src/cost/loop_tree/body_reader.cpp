@@ -65,6 +65,15 @@ bool is_index_arithmetic(const Expr& e) {
   }
 }
 
+// A factor of a product that is added: multiply-adds take the sign of x * -1.
+Expr unnegated(const Expr& factor) {
+  const auto* widened = factor.as<BroadcastNode>();
+  const Expr& e = widened ? widened->value : factor;
+  const auto* product = e.as<BinaryNode>();
+  const auto* by = product && product->op == BinaryOp::kMul ? product->b.as<FloatImmNode>() : nullptr;
+  return by && by->value == -1 ? product->a : factor;
+}
+
 bool is_plain(const Expr& e) {
   switch (e.kind()) {
     case ExprKind::kIntImm:
@@ -234,7 +243,10 @@ void BodyReader::read_widened(const Expr& e, int lanes) {
     const auto* bits = e.as<CallNode>();  // a few bytes as one number
     broadcast_ =
         e.kind() == ExprKind::kLoad || (bits && bits->name == "bitcast" && bits->args[0].kind() == ExprKind::kLoad);
-    read_value(e);
+    const auto saved = std::pair(counts_, copies_);
+    const bool is_worked_out = e.kind() == ExprKind::kBinary && reads_memory(e);  // once for all who take it
+    if (!is_worked_out || !seen_before(e)) read_value(e);
+    std::tie(counts_, copies_) = saved;
     broadcast_ = false;
     return;
   }
@@ -312,8 +324,8 @@ void BodyReader::read_value(const Expr& e) {
           work_.fma += copies_ * pieces(lanes, bytes);
           work_.flops += copies_ * 2.0 * lanes;
           read_widened(right ? n->a : n->b, lanes);
-          read_widened(product->a, lanes);
-          read_widened(product->b, lanes);
+          read_widened(unnegated(product->a), lanes);
+          read_widened(unnegated(product->b), lanes);
           return;
         }
       }

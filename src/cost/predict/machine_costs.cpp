@@ -24,7 +24,7 @@ MachineCosts describe_costs(const Target& target) {
   // A missing level is as large as the one before it.
   for (size_t i = std::max<size_t>(1, target.caches.size()); i < costs.capacity_bytes.size(); ++i)
     costs.capacity_bytes[i] = costs.capacity_bytes[i - 1];
-  costs.capacity_bytes.back() *= kSharedCacheHolds;
+  if (target.caches.size() >= costs.capacity_bytes.size()) costs.capacity_bytes.back() *= kSharedCacheHolds;
   if (!target.caches.empty() && target.caches[0].ways > 0) {
     costs.l1_ways = target.caches[0].ways;
     costs.l1_way_bytes = static_cast<double>(target.caches[0].size_bytes) / target.caches[0].ways;

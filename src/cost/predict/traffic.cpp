@@ -103,7 +103,7 @@ class Footprints {
         return;
       }
       case CostNode::Kind::kBody:
-        for (const Stream& stream : node.streams) add(box_of(stream, outer), boxes);
+        for (const Stream& stream : node.streams) add(box_of(stream, extents_, outer), boxes);
         return;
     }
   }
@@ -122,6 +122,9 @@ class Footprints {
   }
 
   std::vector<double>& extents() { return extents_; }
+
+  /// Of one run of a piece.
+  static double lines_at_once(const Stream& stream) { return box_of(stream, {}, 0).lines; }
 
  private:
   Total make_total(const CostNode& node, size_t outer) {
@@ -154,17 +157,17 @@ class Footprints {
     return result;
   }
 
-  Box box_of(const Stream& stream, size_t outer) {
+  static Box box_of(const Stream& stream, const std::vector<double>& extents, size_t outer) {
     Dim dims[24];
     size_t n = 0;
     double low = stream.low_bytes;
     for (const StreamDim& d : stream.dims)
       if (n < 24) dims[n++] = {d.stride_bytes, d.count};
-    for (size_t i = outer; i < extents_.size() && i < stream.step_bytes.size(); ++i) {
+    for (size_t i = outer; i < extents.size() && i < stream.step_bytes.size(); ++i) {
       const double stride = std::abs(stream.step_bytes[i]);
-      if (stride == 0 || extents_[i] <= 1) continue;
-      if (n < 24) dims[n++] = {stride, extents_[i]};
-      low -= stride * (extents_[i] - 1) / 2;
+      if (stride == 0 || extents[i] <= 1) continue;
+      if (n < 24) dims[n++] = {stride, extents[i]};
+      low -= stride * (extents[i] - 1) / 2;
     }
     std::sort(dims, dims + n, [](const Dim& a, const Dim& b) { return a.stride < b.stride; });
     Box box{stream.buffer, low, stream.run_bytes, {}};
@@ -345,17 +348,30 @@ void for_each_node(const CostNode& node, const Fn& fn) {
   for (const CostNode& child : node.children) for_each_node(child, fn);
 }
 
-// Buffers that micro-kernels read before or after their loops. A micro-kernel without loops has no edges: what it reads
-// is its work.
-void find_edges(const CostNode& node, bool in_micro_kernel, std::vector<bool>& edge) {
-  if (node.kind == CostNode::Kind::kBody && in_micro_kernel) {
-    for (const Stream& stream : node.streams)
-      if (!stream.is_write) edge[static_cast<size_t>(stream.buffer)] = true;
+// Lines of each buffer that micro-kernels read before or after their loops, and whether it is read elsewhere, too. A
+// micro-kernel without loops has no edges: what it reads is its work.
+struct EdgeReads {
+  PerBuffer lines;
+  std::vector<bool> elsewhere;
+};
+
+// runs: of `node`, all in all.
+void find_edges(const CostNode& node, const Footprints& footprints, double runs, bool at_edge, EdgeReads& reads) {
+  for (const Stream& stream : node.streams) {
+    if (stream.is_write) continue;
+    const auto b = static_cast<size_t>(stream.buffer);
+    if (at_edge)
+      reads.lines[b] += runs * Footprints::lines_at_once(stream);
+    else
+      reads.elsewhere[b] = true;
   }
-  if (node.kind == CostNode::Kind::kLoop && in_micro_kernel) return;
-  for (const CostNode& child : node.children)
-    if (node.kind != CostNode::Kind::kCall || has_loop(child))
-      find_edges(child, in_micro_kernel || node.kind == CostNode::Kind::kCall, edge);
+  if (node.kind == CostNode::Kind::kLoop) runs *= footprints.extent_of(node);
+  for (size_t i = 0; i < node.children.size(); ++i) {
+    const CostNode& child = node.children[i];
+    const bool begins = node.kind == CostNode::Kind::kCall && has_loop(child);
+    find_edges(child, footprints, i < node.shares.size() ? runs * node.shares[i] : runs,
+               begins || (at_edge && node.kind != CostNode::Kind::kLoop), reads);
+  }
 }
 
 }  // namespace
@@ -378,8 +394,9 @@ std::vector<Traffic> traffic_of_nests(const LoopTree& tree, const MachineCosts& 
   Footprints footprints(tree, threads);
   for (size_t i = 0; i < nests.size(); ++i) {
     const std::vector<bool> none(tree.buffers.size(), false);
-    std::vector<bool> written = none, edge = none, near = none, far = none, panels = none;
-    find_edges(*nests[i], false, edge);
+    std::vector<bool> written = none, near = none, far = none, panels = none;
+    EdgeReads at_edges{filled(tree.buffers.size(), 0), none};
+    find_edges(*nests[i], footprints, 1, false, at_edges);
     for_each_node(*nests[i], [&](const CostNode& node) {
       const bool is_step = node.work.fma > 0 && node.work.accumulators > 0;
       for (const Stream& stream : node.streams) {
@@ -408,12 +425,15 @@ std::vector<Traffic> traffic_of_nests(const LoopTree& tree, const MachineCosts& 
           if (before.lines[b] > 0) kept[b] = std::max(kept[b], both);
       }
       for (size_t b = 0; b < lines.size(); ++b) {
-        const double missed = lines[b] * (1 - kept[b]);
+        const double all = lines[b] * (1 - kept[b]), read = at_edges.lines[b];
+        const double at_edge = read == 0 ? 0 : at_edges.elsewhere[b] ? std::min(all, read) : all;
+        const double missed = all - at_edge;
         const auto at = static_cast<size_t>(level);
-        (edge[b] ? result[i].edge : written[b] ? result[i].written : result[i].read)[at] += missed;
-        if (!edge[b] && near[b]) near_lines[at] += missed;
-        if (!edge[b] && far[b]) far_lines[at] += missed;
-        if (!edge[b] && panels[b] && !(level == 0 ? near[b] : far[b]))
+        result[i].edge[at] += at_edge;
+        (written[b] ? result[i].written : result[i].read)[at] += missed;
+        if (near[b]) near_lines[at] += missed;
+        if (far[b]) far_lines[at] += missed;
+        if (panels[b] && !(level == 0 ? near[b] : far[b]))
           sudden[at] += std::min(missed, footprints.total(*nests[i]).lines[b]);
       }
     }

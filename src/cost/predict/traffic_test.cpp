@@ -62,8 +62,8 @@ TEST(Traffic, TapsBetweenEachOtherAreNotOnePlace) {
   EXPECT_EQ(footprint_bytes(taps(64), taps(64).root), one);
 }
 
-/// for 14: for 12: 29 vectors of 32 bytes of a row, and the neighbours of each element, in planes of 120 rows: A[i, j, k]
-/// of 8 bytes. `apart`: the neighbours are streams of their own.
+/// for 14: for 12: 29 vectors of 32 bytes of a row, and the neighbours of each element: A[i, j, k] of 8 bytes, in
+/// planes of 120 rows. `apart`: the neighbours are streams of their own.
 LoopTree stencil(bool apart) {
   constexpr double kRow = 960, kPlane = 115200;
   CostNode body, rows, planes;

@@ -186,9 +186,22 @@ isl::ast_node ast_of(const AffineNest& nest, const ScanOrder& order) {
   const isl::schedule instances = isl::schedule::from_domain(nest.domain());
   isl::schedule_node node = instances.root().child(0).insert_partial_schedule(order.when.as_multi_union_pw_aff());
   const size_t n = order.factors.size();
+  if (order.apart) {
+    const auto row = static_cast<int>(*order.apart);
+    auto band = node.as<isl::schedule_node_band>();
+    if (n > 0) {
+      node = band.split(static_cast<int>(n))
+                 .child(0)
+                 .as<isl::schedule_node_band>()
+                 .member_set_ast_loop_unroll(row - static_cast<int>(n));
+      node = node.parent();
+    } else {
+      node = band.member_set_ast_loop_unroll(row);
+    }
+  }
   if (n > 0) {
     auto band = node.as<isl::schedule_node_band>();
-    if (n < order.rows) band = band.split(static_cast<int>(n));
+    if (n < band.n_member()) band = band.split(static_cast<int>(n));
     isl::multi_val sizes = isl::multi_val::zero(band.partial_schedule().space());
     for (size_t d = 0; d < n; ++d)
       sizes = sizes.set_at(static_cast<int>(d), isl::val(ctx, static_cast<long>(order.factors[d])));

@@ -21,6 +21,10 @@ namespace {
 constexpr int64_t kIslDefaultOperations = 1'000'000;
 constexpr size_t kMostReordered = 4;
 
+// Deep enough that a tile of sums is seldom loaded and stored; what a block makes ready is no product, so not deeper.
+// All sizes of register tiles divide it, so that none of them meets the edge of a block.
+constexpr int64_t kStepBlock = 96;
+
 bool has_triangles(const Stmt& top) {
   bool found = false;
   each_node<ForNode>(top, [&](const ForNode& loop) { found = found || !as_int(loop.extent); });
@@ -54,6 +58,7 @@ struct OrderedNest {
   std::vector<std::string> blocks;
   bool is_inner = false;       // in loops around other blocks
   bool is_recurrence = false;  // of one block
+  bool has_step_blocks = false;
 };
 
 // Nests of too many blocks stay as they are, around others in them.
@@ -109,7 +114,7 @@ bool is_deep(const Func& func) {
 }  // namespace
 
 void for_each_affine_order(const RuleContext& ctx, const std::function<void(RuleContext, double)>& consider) {
-  const std::vector<OrderedNest> nests = ordered_blocks(ctx.schedule.func());
+  std::vector<OrderedNest> nests = ordered_blocks(ctx.schedule.func());
   // With open sizes isl takes long for what has parameters in it.
   if (nests.empty() || !ctx.schedule.func()->int_params.empty()) return;
   int element_bytes = 1;
@@ -133,9 +138,11 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
     bool is_strips = false;  // of a loop that blocks share
     bool splits_sets = false;
     bool looks_right = false;
+    int64_t step_blocks = 0;
   };
   static const std::vector<Kind> kKinds = {
       {FusionStrategy::kMin, {}},
+      {.fusion = FusionStrategy::kMin, .step_blocks = kStepBlock},
       {FusionStrategy::kMin, {64, 64, 64}},
       {FusionStrategy::kMax, {32, 32, 256}},
       {FusionStrategy::kMax, {16, 16}, true},
@@ -153,23 +160,30 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
     options.tiles = kind.tiles;
     options.straight_rows = kind.straight_rows;
     options.register_tiles = kind.register_tiles;
+    options.step_blocks = kind.step_blocks;
     RuleContext trial = ctx;
     std::vector<std::string> names;
     bool strips_wait = false;  // for earlier ones
-    for (const OrderedNest& nest : nests) {
+    for (OrderedNest& nest : nests) {
       // Scanning tiles takes isl long where what is around them is not known.
       if (nest.is_inner && !kind.tiles.empty()) continue;
+      // So does scanning tiles of several statements; blocks of their sums' steps do as much for caches.
+      if (nest.has_step_blocks && kind.tiles.size() > 2) continue;
       if (!kind.splits_sets && nest.is_recurrence != kind.jams_rows) continue;
-      if (kind.register_tiles && !may_have_register_tiles(ctx.schedule.func(), nest)) continue;
+      if ((kind.register_tiles || kind.step_blocks > 0) && !may_have_register_tiles(ctx.schedule.func(), nest))
+        continue;
       options.blocks = nest.blocks;
       options.jammed_rows = kind.jams_rows ? rows_to_jam(*find_block(ctx.schedule.func()->body, nest.blocks.front()),
                                                          ctx.target->fma_latency_cycles)
                                            : 1;
-      if (kind.is_strips     ? strip_shared_loop(trial.schedule, nest.blocks, options.lanes)
-          : kind.looks_right ? look_right(trial.schedule, nest.blocks, options.lanes)
-          : kind.splits_sets ? split_index_sets(trial.schedule, nest.blocks, options.lanes, options.parallel)
-                             : reschedule_program(trial.schedule, options))
-        names.insert(names.end(), nest.blocks.begin(), nest.blocks.end());
+      const Result<> made = kind.is_strips     ? strip_shared_loop(trial.schedule, nest.blocks, options.lanes)
+                            : kind.looks_right ? look_right(trial.schedule, nest.blocks, options.lanes)
+                            : kind.splits_sets
+                                ? split_index_sets(trial.schedule, nest.blocks, options.lanes, options.parallel)
+                                : reschedule_program(trial.schedule, options);
+      if (!made) continue;
+      nest.has_step_blocks = nest.has_step_blocks || kind.step_blocks > 0;
+      names.insert(names.end(), nest.blocks.begin(), nest.blocks.end());
     }
     if (names.empty()) continue;
     for (const BlockNode* block : blocks_of(ctx.schedule.func().root()))
