@@ -58,6 +58,18 @@ TEST_F(Loops, DivisionUnderBounds) {
   EXPECT_EQ(simplified(floordiv(Expr(x) - 1, 4) + 1), to_text(floordiv(Expr(x) + 3, 4)));
 }
 
+// Tiles of 12 of a triangle: i runs from 12 t to a row of the tile.
+TEST_F(Loops, DivisionWithinATile) {
+  const Var t = loop("t", 9), r = loop("r", 12), i = make_var("i");
+  a.bind(i, Expr(t) * 12, Expr(r) + 1);
+  EXPECT_EQ(a.simplify(floordiv(i, 12)), Expr(t));
+  EXPECT_EQ(simplified(floormod(Expr(i) + 24, 12)), "i - t * 12");
+  EXPECT_EQ(simplified(floordiv(i, 8)), to_text(floordiv(i, 8)));
+  const Var j = make_var("j");
+  a.bind(j, Expr(t) * 12, Expr(r) + 2);
+  EXPECT_EQ(simplified(floordiv(j, 12)), to_text(floordiv(j, 12)));
+}
+
 TEST_F(Loops, KernelAndChannelSplit) {
   const Var kw = loop("kw", 7), c = loop("c", 3);
   const Expr flat = Expr(kw) * 3 + c;

@@ -154,8 +154,41 @@ LinearForm Simplifier::divide(LinearForm x, int64_t c) {
       return quotient;
     }
   }
+  if (LinearForm begin; begins_period(x, c, begin)) {
+    for (LinearTerm& t : begin.terms) t.coeff /= c;
+    begin.constant /= c;
+    quotient.add(begin);
+    return quotient;
+  }
   quotient.add_term(floordiv(a_.to_expr(std::move(x)), Expr(c)), 1);
   return quotient;
+}
+
+// A loop over a tile, i in [12 t, 12 t + 12): i / 12 = t. x and `begin`, a multiple of c, are in one period of c.
+bool Simplifier::begins_period(const LinearForm& x, int64_t c, LinearForm& begin) {
+  const auto fits = [&](const LinearForm& from) {
+    LinearForm rest = x;
+    rest.add(from, -1);
+    if (!always_nonnegative(rest)) return false;
+    rest.scale(-1);
+    rest.add_constant(c - 1);
+    return always_nonnegative(rest);
+  };
+  for (const LinearTerm& t : x.terms) {
+    const auto* var = t.coeff == 1 ? t.expr.as<VarNode>() : nullptr;
+    const int at = var ? a_.rank(var) : -1;
+    const auto& symbolic = at < 0 ? nullptr : a_.vars_[static_cast<size_t>(at)].symbolic;
+    if (!symbolic) continue;
+    for (const LinearForm& lower : symbolic->lower) {
+      begin = x;
+      begin.add_term(t.expr, -1);
+      begin.add(lower);
+      const auto divides = [&](const LinearTerm& b) { return b.coeff % c == 0; };
+      if (begin.constant % c == 0 && std::ranges::all_of(begin.terms, divides) && fits(begin)) return true;
+    }
+  }
+  begin = LinearForm(0);
+  return fits(begin);
 }
 
 LinearForm Simplifier::modulo(LinearForm x, int64_t c) {
@@ -201,6 +234,10 @@ LinearForm Simplifier::modulo(LinearForm x, int64_t c) {
     low.add_constant(-period * g);
     low.add(modulo(std::move(high), c / g), g);
     return low;
+  }
+  if (LinearForm begin; begins_period(x, c, begin)) {
+    x.add(begin, -1);
+    return x;
   }
   return opaque(floormod(a_.to_expr(std::move(x)), Expr(c)));
 }

@@ -22,6 +22,7 @@ class Simplifier {
   // divide.cpp: floor division and remainder of canonical forms.
   LinearForm divide(LinearForm x, int64_t c);
   LinearForm modulo(LinearForm x, int64_t c);
+  bool begins_period(const LinearForm& x, int64_t c, LinearForm& begin);
   LinearForm divide(const LinearForm& x, const LinearForm& d);
   LinearForm modulo(const LinearForm& x, const LinearForm& d);
   /// x = d * quotient + rest, as far as terms of x have d as a factor; whether 0 <= rest < d.

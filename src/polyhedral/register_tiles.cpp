@@ -28,6 +28,85 @@ bool are_few_steps(const NestStatement& statement, const IndexMap& map, size_t r
   return true;
 }
 
+// The loop that a row of the order is, if it is one alone.
+const ForNode* loop_of_row(const NestStatement& statement, const IndexMap& map, size_t row) {
+  const ForNode* loop = nullptr;
+  for (size_t i = 0; i < map.inputs.size(); ++i) {
+    const int64_t times = linear_form(map.outputs[row]).coeff_of(map.inputs[i]);
+    if (times == 0) continue;
+    if (loop || times != 1) return nullptr;
+    loop = statement.loops[i];
+  }
+  return loop;
+}
+
+// Whether a factor stays through all steps, in a register of its own.
+bool has_constant_factor(const NestStatement& statement, const IndexMap& map, size_t summed) {
+  const BlockNode& block = *statement.block;
+  const ForNode* steps = loop_of_row(statement, map, summed);
+  VarMap bindings;
+  for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
+  return steps && std::ranges::any_of(block.reads, [&](const Region& read) {
+           return read.buffer != block.body.as<StoreNode>()->buffer &&
+                  std::ranges::none_of(read.ranges, [&](const Range& range) {
+                    return uses_var(substitute(range.min, bindings), steps->var.get());
+                  });
+         });
+}
+
+// What makes lanes of columns of a sum whose steps go along memory: the row that columns are, and which reads are to be
+// packed for it.
+struct PackedColumns {
+  size_t column = 0;
+  std::vector<PackedRead> reads;
+};
+
+std::optional<PackedColumns> pack_columns(const NestStatement& statement, const IndexMap& map, size_t summed,
+                                          int64_t columns) {
+  const BlockNode& block = *statement.block;
+  VarMap bindings;
+  for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
+  const auto times = [&](const Expr& index, const ForNode* loop) -> std::optional<int64_t> {
+    const auto split = split_linear(substitute(index, bindings), loop->var.get());
+    const int64_t* coeff = split ? as_int(split->coeff) : nullptr;
+    return coeff ? std::optional(*coeff) : std::nullopt;
+  };
+  const ForNode* steps = loop_of_row(statement, map, summed);
+  const auto* store = block.body.as<StoreNode>();
+  for (size_t column = 0; column < kMembers; ++column) {
+    const ForNode* along = column != summed ? loop_of_row(statement, map, column) : nullptr;
+    if (!steps || !along || times(store->indices.back(), along) != 1) continue;
+    // Iterators that are these loops.
+    std::optional<size_t> of_column, of_steps;
+    for (size_t i = 0; i < block.iters.size(); ++i) {
+      if (block.iters[i].binding.get() == along->var.get()) of_column = i;
+      if (block.iters[i].binding.get() == steps->var.get()) of_steps = i;
+    }
+    if (!of_column || !of_steps) continue;
+    PackedColumns packed{column, {}};
+    bool fits = true;
+    for (size_t k = 0; k < block.reads.size() && fits; ++k) {
+      const Region& read = block.reads[k];
+      if (read.buffer == store->buffer) continue;
+      bool moves = false, others = false;
+      for (const Range& range : read.ranges) {
+        moves = moves || times(range.min, along) != 0;
+        others = others || !is_one(range.extent);
+        for (size_t i = 0; i < block.iters.size(); ++i)
+          others = others || (i != *of_column && i != *of_steps && uses_var(range.min, block.iters[i].var.get()));
+      }
+      if (!moves || (!others && times(read.ranges.back().min, along) == 1)) continue;
+      fits = !others;
+      PackedRead& made = packed.reads.emplace_back(PackedRead{static_cast<int64_t>(k), {}});
+      for (const IterVar& iter : block.iters) made.map.inputs.push_back(make_var(iter.var->name));
+      const Expr at = made.map.inputs[*of_column];
+      made.map.outputs = {floordiv(at, Expr(columns)), made.map.inputs[*of_steps], floormod(at, Expr(columns))};
+    }
+    if (fits && !packed.reads.empty()) return packed;
+  }
+  return std::nullopt;
+}
+
 // The last loops around the block: those of the sum's steps and what is in it. Empty: steps have no loop.
 Result<std::vector<LoopRef>> loops_from_steps(Schedule& s, const BlockRef& block) {
   FETTLE_TRY(std::vector<LoopRef> loops, get_loops(s, {block}));
@@ -75,13 +154,19 @@ std::optional<RegisterTiles> plan_register_tiles(const NestStatement& statement,
   const auto summed = summed_row(statement, map);
   if (!summed) return std::nullopt;
   RegisterTiles tiles;
-  const bool steps_are_lanes = *summed + 1 == kMembers;
   const bool has_many = registers >= 32;
+  const bool along_memory = *summed + 1 == kMembers;
+  const bool has_constant = has_constant_factor(statement, map, *summed);
+  const auto packed =
+      along_memory && lanes > 1 && !has_constant ? pack_columns(statement, map, *summed, 3 * lanes) : std::nullopt;
+  const bool steps_are_lanes = along_memory && !packed;
+  if (packed) tiles.packed = packed->reads;
   tiles.lanes = steps_are_lanes ? 1 : lanes;
   // So many accumulators hide a multiply-add's latency and share what they load.
-  tiles.rows = steps_are_lanes ? (has_many ? 6 : 3) : (has_many ? 8 : 4);
+  tiles.rows = steps_are_lanes ? (has_many ? 6 : 3) : has_many ? 8 : has_constant ? 3 : 4;
   tiles.columns = steps_are_lanes ? (has_many ? 4 : 3) : 3 * lanes;
-  const size_t row = *summed == 0 ? 1 : 0, column = 3 - *summed - row;
+  const size_t first = *summed == 0 ? 1 : 0, column = packed ? packed->column : 3 - *summed - first;
+  const size_t row = 3 - *summed - column;
   const auto& outputs = map.outputs;
   tiles.map.inputs = map.inputs;
   const int64_t steps = steps_are_lanes ? kStepsAlongMemory : kSteps;

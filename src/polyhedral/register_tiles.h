@@ -11,12 +11,19 @@
 
 namespace fettle {
 
+/// A read whose columns lie apart in memory. A copy has those of a tile side by side, step by step.
+struct PackedRead {
+  int64_t read_index = 0;
+  IndexMap map;  // from the block's iterators, for `reindex_cache_read`
+};
+
 /// A few rows and columns of what a sum makes, which are written out. A block of the sum's steps, whose operands a
 /// cache holds, goes over such a tile before the next one begins.
 struct RegisterTiles {
   IndexMap map;                  // to blocks of steps, columns' tiles, rows' tiles, step, row, column, and the rest
   std::vector<int64_t> factors;  // of these, for `reschedule`
   int64_t rows = 0, columns = 0;
+  std::vector<PackedRead> packed;
   int64_t lanes = 1;  // of the columns; 1: the sum's steps go along memory, and become lanes when code is made
 };
 

@@ -169,6 +169,8 @@ class Writer {
   Result<> write_tiles(const AffineNest& nest, const RegisterTiles& tiles) {
     RescheduleArgs args;
     FETTLE_TRY(args.blocks, blocks(nest));
+    for (const PackedRead& read : tiles.packed)
+      FETTLE_TRY_VOID(reindex_cache_read(s_, {args.blocks.front(), read.read_index, kScopeGlobal, read.map}));
     args.maps = {tiles.map};
     args.factors.assign(tiles.factors.begin(), tiles.factors.end());
     args.full_tiles = true;

@@ -126,7 +126,7 @@ TEST(PolyhedralScheduler, LeavesRowsStraight) {
 }
 
 // A sum over a triangle, whose steps go along memory or not: whole tiles are written out, the others stay loops.
-std::string triangle_of_products(const char* factor) {
+std::string triangle_of_products(const char* reads, const char* factor) {
   return fmt::format(R"(func syrk(X: f32[26, 26], A: f32[26, 150], B: f32[150, 26], C: f32[26, 26] output):
   for a in 26:
     for b in 26:
@@ -140,14 +140,22 @@ std::string triangle_of_products(const char* factor) {
         block S(vi: spatial[26] = i, vj: spatial[26] = j, vk: reduce[150] = k):
           reads C[vi, vj], A[vi, vk], {0}
           writes C[vi, vj]
-          C[vi, vj] = C[vi, vj] + A[vi, vk] * {0}
+          C[vi, vj] = C[vi, vj] + A[vi, vk] * {1}
 )",
-                     factor);
+                     reads, factor);
 }
 
 TEST(PolyhedralScheduler, WritesTilesOfSumsOut) {
-  for (const char* factor : {"A[vj, vk]", "B[vk, vj]"}) {
-    auto s = schedule_from(triangle_of_products(factor));
+  const struct {
+    const char *reads, *factor;
+    bool in_lanes, is_packed;
+  } kCases[] = {
+      {"A[vj, vk]", "A[vj, vk]", true, true},
+      {"B[vk, vj]", "B[vk, vj]", true, false},
+      {"A[vj, vk], B[0, 0]", "(A[vj, vk] * B[0, 0])", false, false},
+  };
+  for (const auto& [reads, factor, in_lanes, is_packed] : kCases) {
+    auto s = schedule_from(triangle_of_products(reads, factor));
     ASSERT_OK(
         reschedule_program(s, {.fusion = FusionStrategy::kMin, .register_tiles = true, .lanes = 4, .blocks = {"S"}}));
     EXPECT_REPLAYS(s);
@@ -158,7 +166,7 @@ TEST(PolyhedralScheduler, WritesTilesOfSumsOut) {
     std::vector<ForKind> kinds;
     for (const LoopRef& loop : *loops) kinds.push_back((*s.loop(loop)).as<ForNode>()->loop_kind);
     ASSERT_GE(kinds.size(), 3u);
-    const bool in_lanes = factor[0] == 'B';
+    EXPECT_EQ(find_block(s.func()->body, "A_global") != nullptr, is_packed);
     EXPECT_EQ(kinds.back(), in_lanes ? ForKind::kVectorized : ForKind::kUnrolled) << to_text(s.func());
     EXPECT_EQ(kinds[kinds.size() - 2], ForKind::kUnrolled) << to_text(s.func());
   }
@@ -242,7 +250,7 @@ TEST(PolyhedralScheduler, JamsRowsOfTheirOwn) {
 }
 
 TEST(PolyhedralScheduler, JamsNothingElse) {
-  for (const std::string& text : {jacobi(6, 20), triangle_of_products("A[vj, vk]")}) {
+  for (const std::string& text : {jacobi(6, 20), triangle_of_products("A[vj, vk]", "A[vj, vk]")}) {
     auto s = schedule_from(text);
     EXPECT_ERROR(reschedule_program(s, {.jammed_rows = 4}), E211);
     EXPECT_EQ(s.trace().size(), 0u);

@@ -14,15 +14,20 @@
 namespace fettle {
 namespace {
 
-// All accesses of one buffer go to another, at one place.
+bool are_equal(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  return std::ranges::equal(a, b, [](const Expr& x, const Expr& y) { return structural_equal(x, y); });
+}
+
+// Accesses of one buffer at one place go to another.
 class Redirector : public Mutator {
  public:
-  Redirector(Buffer from, Buffer to, const std::vector<Expr>& indices)
-      : from_(std::move(from)), to_(std::move(to)), indices_(indices) {}
+  Redirector(Buffer from, const std::vector<Expr>& place, Buffer to, const std::vector<Expr>& indices)
+      : from_(std::move(from)), to_(std::move(to)), place_(place), indices_(indices) {}
   using Mutator::rewrite;
   Expr rewrite(const Expr& e) override {
     const auto* source = e.as<LoadNode>();
-    return source && source->buffer == from_ ? load(to_, indices_) : Mutator::rewrite(e);
+    return source && source->buffer == from_ && are_equal(source->indices, place_) ? load(to_, indices_)
+                                                                                   : Mutator::rewrite(e);
   }
   Stmt rewrite(const Stmt& s) override {
     const auto* target = s ? s.as<StoreNode>() : nullptr;
@@ -31,11 +36,18 @@ class Redirector : public Mutator {
 
  private:
   Buffer from_, to_;
-  const std::vector<Expr>& indices_;
+  const std::vector<Expr>&place_, &indices_;
 };
 
-// The one index tuple of all accesses, E214 where there are several.
-Result<std::vector<Expr>> only_access(const Func& func, const BlockNode& block, const Buffer& buffer) {
+std::vector<Expr> begins_of(const std::vector<Range>& ranges) {
+  std::vector<Expr> begins;
+  for (const Range& range : ranges) begins.push_back(range.min);
+  return begins;
+}
+
+// The one index tuple of all accesses, or that of `place`, which is one of them; E214 where there are several others.
+Result<std::vector<Expr>> access_of(const Func& func, const BlockNode& block, const Buffer& buffer,
+                                    const std::vector<Range>& place) {
   const auto refuse = [&](std::string why) {
     return refused(ErrorCode::E214, func, &block, "block {}: {}", block.name, why);
   };
@@ -47,10 +59,15 @@ Result<std::vector<Expr>> only_access(const Func& func, const BlockNode& block, 
     if (!blocks_under(s).empty()) return refuse("there are blocks inside");
     if (takes_address(s, buffer.get())) return refuse(fmt::format("an address of {} is taken", buffer->name));
   }
-  for (const auto& access : found)
-    if (!structural_equal(access, found.front()))
-      return refuse(fmt::format("it accesses {} at different places", buffer->name));
   if (found.empty()) return refuse(fmt::format("it does not access {}", buffer->name));
+  const bool is_point = std::ranges::all_of(place, [](const Range& range) { return is_one(range.extent); });
+  const auto wanted = is_point && !place.empty()
+                          ? std::ranges::find_if(found, [&](const auto& a) { return are_equal(a, begins_of(place)); })
+                          : found.end();
+  if (wanted != found.end()) std::swap(found.front(), *wanted);
+  for (const auto& access : found)
+    if (wanted == found.end() && !are_equal(access, found.front()))
+      return refuse(fmt::format("it accesses {} at different places", buffer->name));
   for (const Expr& index : found.front())
     if (uses_bound_in(block.body, index))
       return refuse(fmt::format("an index of {} has a name of its own statements", buffer->name));
@@ -73,7 +90,7 @@ Result<Applied> reindexed(const Schedule& s, const BlockNode& block, const Reind
     return refused(ErrorCode::E211, func, &block,
                    "block {} may leave elements of {} as block {} made them, and the copy would not", block.name,
                    buffer->name, other->name);
-  FETTLE_TRY(const std::vector<Expr> indices, only_access(func, block, buffer));
+  FETTLE_TRY(const std::vector<Expr> indices, access_of(func, block, buffer, what.place));
 
   // The iterators that matter, and where each point of them lies in the new buffer.
   std::vector<size_t> used;
@@ -102,7 +119,7 @@ Result<Applied> reindexed(const Schedule& s, const BlockNode& block, const Reind
     }
     auto inverse = invert(map, extents, analyzer);
     if (!inverse) return no_bijection(inverse.error().message);
-    if (!is_true(inverse->valid)) return no_bijection("the map pads");
+    if (what.write && !is_true(inverse->valid)) return no_bijection("the map pads");
     shape = inverse->physical_shape;
   } else {
     map.outputs.assign(map.inputs.begin(), map.inputs.end());
@@ -177,13 +194,16 @@ Result<Applied> reindexed(const Schedule& s, const BlockNode& block, const Reind
   const Stmt nest = fresh_nest(copy);
 
   const std::vector<Expr> at = map.apply(block_vars);
-  Redirector redirect(buffer, fresh, at);
+  Redirector redirect(buffer, indices, fresh, at);
   auto changed = make_ref<BlockNode>(block);
   changed->init = block.init ? redirect.rewrite(block.init) : Stmt();
   changed->body = redirect.rewrite(block.body);
+  const bool is_only = loads_of(changed->body, buffer.get()).empty() &&
+                       (!changed->init || loads_of(changed->init, buffer.get()).empty());
   for (auto* regions : {&changed->reads, &changed->writes})
     for (Region& region : *regions)
-      if (region.buffer == buffer) region = point_region(fresh, at);
+      if (region.buffer == buffer && (is_only || are_equal(begins_of(region.ranges), indices)))
+        region = point_region(fresh, at);
   // What only the access's indices needed is read by the copy alone.
   drop_unread(*changed);
   Func result = edit_scope(func, scope->name,

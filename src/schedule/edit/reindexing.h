@@ -12,7 +12,8 @@ struct Reindexing {
   bool write = false;
   const IndexMap* map = nullptr;  // from all of the block's iterators; null: those that the access uses, as they are
   std::string scope;
-  std::string suffix;  // of the new buffer's and block's names: "<buffer>_<suffix>"
+  std::string suffix;        // of the new buffer's and block's names: "<buffer>_<suffix>"
+  std::vector<Range> place;  // which of several accesses in a reader; empty: there is one place
 };
 
 /// The block reads (or writes) a new buffer R at R[map(iterators)], and another block copies all of it from (to) the
@@ -21,7 +22,7 @@ struct Reindexing {
 /// buffer, or a writer that is neither complete nor a reduction · E214 several different accesses, or blocks inside
 /// · E215 the nest shares a loop with those who write (read) the buffer · E216 a writer, or a reader inside another
 /// block, that does not reach all of its iterators' domain · E217 the map is no bijection of the iterators that the
-/// access uses, or pads; or two of a writer's instances write one element · E219 unknown scope
+/// access uses, or pads what is written; or two of a writer's instances write one element · E219 unknown scope
 Result<Applied> reindexed(const Schedule& s, const BlockNode& block, const Reindexing& what);
 
 }  // namespace fettle

@@ -66,6 +66,27 @@ func shifted(A: f32[9], B: f32[9] output, C: f32[8] output):
 }
 
 // No iterator is bound to c, but c tells which of j's iterations run: the last of them counts.
+// Each element is updated once, though a row's length is another loop's.
+TEST(Parallel, RowsOfATriangle) {
+  auto s = schedule_from(R"(
+func scale(X: f32[8, 8], A: f32[8, 8] output):
+  for a in 8:
+    for b in 8:
+      block copy(va: spatial[8] = a, vb: spatial[8] = b):
+        reads X[va, vb]
+        writes A[va, vb]
+        A[va, vb] = X[va, vb]
+  for i in 8:
+    for j in i + 1:
+      block A(vi: spatial[8] = i, vj: spatial[8] = j):
+        reads A[vi, vj]
+        writes A[vi, vj]
+        A[vi, vj] = A[vi, vj] * 2.0
+)");
+  ASSERT_OK(parallel(s, {s.loop("i")}));
+  EXPECT_SAME_RESULT(s);
+}
+
 TEST(Parallel, E210LoopThatOnlyBoundsAnOrder) {
   for (const char* bounds : {"for j in c * 3 +: 3:\n        block L(vi: scan[4] = i, vj: scan[6] = j)",
                              "for j in 6:\n        block L(vi: scan[4] = i, vj: scan[6] = j) where j // 3 == c"}) {

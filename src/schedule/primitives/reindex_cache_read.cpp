@@ -10,7 +10,12 @@ Result<Applied> apply_reindex_cache_read(const Schedule& s, const ReindexCacheRe
   FETTLE_TRY(const Stmt stmt, s.block(args.block));
   const auto& block = *stmt.as<BlockNode>();
   FETTLE_TRY(const Buffer buffer, read_buffer(block, args.read_index));
-  return reindexed(s, block, {buffer, false, &args.index_map, args.scope, args.scope});
+  return reindexed(s, block,
+                   {.buffer = buffer,
+                    .map = &args.index_map,
+                    .scope = args.scope,
+                    .suffix = args.scope,
+                    .place = block.reads[static_cast<size_t>(args.read_index)].ranges});
 }
 
 }  // namespace

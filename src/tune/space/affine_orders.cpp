@@ -37,13 +37,13 @@ bool runs_in_order(const BlockNode* block) {
   return std::ranges::any_of(block->iters, [](const IterVar& iter) { return iter.kind == IterKind::kScan; });
 }
 
-// Whether blocks below share loops, or run in order over no rectangle. What runs in order alone, over a rectangle, has
-// rules of its own, and so have reductions with an init.
+// Whether blocks below share loops, or run over no rectangle. What stands alone over a rectangle has rules of its own,
+// and so have reductions with an init.
 bool is_ordered_nest(const Stmt& top) {
   const auto blocks = blocks_under(top);
   if (std::ranges::any_of(blocks, has_init)) return false;
   const bool share_loops = blocks.size() > 1 && top.kind() == StmtKind::kFor;
-  return share_loops || (std::ranges::any_of(blocks, runs_in_order) && has_triangles(top));
+  return share_loops || has_triangles(top);
 }
 
 // Whether one block runs in order below, along all of its loops: rows of it may be a recurrence.
@@ -189,11 +189,15 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
     for (const BlockNode* block : blocks_of(ctx.schedule.func().root()))
       strips_wait = strips_wait || (std::ranges::find(names, block->name) != names.end() && runs_in_order(block));
     if (!seen.insert(to_text(trial.schedule.func())).second) continue;
+    // Copies that pack what blocks read are the other rules' to schedule.
     const auto before = blocks_of(ctx.schedule.func().root());
-    for (const BlockNode* block : blocks_of(trial.schedule.func().root()))
+    for (const BlockNode* block : blocks_of(trial.schedule.func().root())) {
+      const auto is_it = [&](const BlockNode* b) { return b->name == block->name; };
+      const auto writes_it = [&](const BlockNode* b) { return write_region(*b, block->writes.front().buffer.get()); };
       if (std::ranges::find(names, block->name) != names.end() ||
-          std::ranges::none_of(before, [&](const BlockNode* b) { return b->name == block->name; }))
+          (std::ranges::none_of(before, is_it) && std::ranges::any_of(before, writes_it)))
         trial.done.insert(block->name);
+    }
     const bool overlaps = kind.jams_rows || (kind.is_strips && strips_wait);
     consider(std::move(trial), overlaps ? preferences::kOverlappedRows : 1);
   }
