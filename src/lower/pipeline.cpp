@@ -142,6 +142,8 @@ constexpr std::array kCode = std::to_array<Pass>({
     {"transpose_tiles", each<transpose_tiles>},
     {"vectorize_loops", each<vectorize_loops>},
     {"unroll_loops", each<unroll_loops>},
+    {"carry_vectors", each<carry_vectors>},
+    {"transpose_turns", each<transpose_turns>},
     {"relax_lane_masks", each<relax_lane_masks>},
     {"place_tiles", place},
     {"collapse_parallel", each<collapse_parallel>},
