@@ -144,6 +144,7 @@ constexpr std::array kCode = std::to_array<Pass>({
     {"unroll_loops", each<unroll_loops>},
     {"carry_vectors", each<carry_vectors>},
     {"transpose_turns", each<transpose_turns>},
+    {"prefetch_columns", each<prefetch_columns>},
     {"relax_lane_masks", each<relax_lane_masks>},
     {"place_tiles", place},
     {"collapse_parallel", each<collapse_parallel>},
