@@ -92,8 +92,8 @@ Stmt with_carried(const ForNode& loop) {
       const Expr here = ramp(Expr(0), Expr(1), carried.written.lanes);
       body.push_back(fettle::store(carried.now, {here}, value));
       value = load(carried.now, {here});
-      first.push_back(fettle::store(carried.before, {here}, substitute(Expr(Ref<const LoadNode>(carried.read)),
-                                                                       {{loop.var.get(), loop.min}})));
+      first.push_back(fettle::store(carried.before, {here},
+                                    substitute(Expr(Ref<const LoadNode>(carried.read)), {{loop.var.get(), loop.min}})));
       last.push_back(fettle::store(carried.before, {here}, value));
       buffers.insert(buffers.end(), {carried.before, carried.now});
     }

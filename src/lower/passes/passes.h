@@ -233,10 +233,10 @@ Stmt carry_vectors(const Stmt& body);
 ///      A[ramp(j_0 * 4, 1, 4)] = W[ramp(0, 1, 4)], …;   for j in 8 +: 2: …
 Stmt transpose_turns(const Stmt& body);
 
-/// In programs that run in order, vectors of columns that a loop goes down, a page or more with each turn, are asked for
-/// one iteration of the loop around it ahead: of buffers that the second-level cache does not hold.
+/// In programs that run in order, vectors of columns that a loop goes down, a page or more with each turn, are asked
+/// for one iteration of the loop around it ahead: of buffers that the second-level cache does not hold.
 ///   for i in 250: for j in 1000: … A[ramp(j * 1000 + i * 4, 1, 4)] …
-///   →  for i in 250: for j in 1000: … A[ramp(j * 1000 + i * 4, 1, 4)] …; prefetch(&A[j * 1000 + i * 4 + 7], 2)
+///   →  for i in 250: for j in 1000: … A[ramp(j * 1000 + i * 4, 1, 4)] …; prefetch(&A[j * 1000 + i * 4 + 7], 3)
 Func prefetch_columns(const Func& func, const Target& target);
 
 /// Drops masks that only keep surplus lanes out, where nobody asks what these lanes hold. One element for all lanes is

@@ -15,7 +15,7 @@ namespace {
 
 // Processors ask by themselves for what follows on a page, and not for the next one.
 constexpr int64_t kPageBytes = 4096;
-constexpr int kSecondLevel = 2;  // of a prefetch
+constexpr int kFirstLevel = 3;  // of a prefetch
 
 // Elements of one access in a turn of the innermost loop, and how far they move with each turn of the loop around.
 struct Column {
@@ -83,8 +83,8 @@ class Requester : public StmtMutator {
     for (const Column& column : columns) {
       LinearForm last = column.base;
       last.add_constant(column.outer_step + column.lanes - 1);
-      body.push_back(evaluate(
-          call("prefetch", {address_of(column.buffer, {to_expr(last)}), int_imm(kSecondLevel, kI32)}, kI32)));
+      body.push_back(
+          evaluate(call("prefetch", {address_of(column.buffer, {to_expr(last)}), int_imm(kFirstLevel, kI32)}, kI32)));
     }
     return with_body(loop, seq(std::move(body)));
   }

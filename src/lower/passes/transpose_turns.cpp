@@ -18,9 +18,9 @@ constexpr size_t kMostTiles = 4;
 
 // A tile: what n turns of the loop read, or store, in n lanes. Lanes lie a stride apart, and turns side by side.
 struct Tile {
-  Expr value;                      // of which all lanes are read, worked out along memory; null: the tile is stored
+  Expr value;  // of which all lanes are read, worked out along memory; null: the tile is stored
   const StoreNode* store = nullptr;
-  bool forwards = true;            // whether later turns lie higher
+  bool forwards = true;  // whether later turns lie higher
   Transposition transposition;
 
   Expr turn(const Expr& number) const {
