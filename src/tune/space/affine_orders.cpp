@@ -8,6 +8,7 @@
 #include "polyhedral/index_set_split.h"
 #include "polyhedral/register_tiles.h"
 #include "polyhedral/right_looking.h"
+#include "polyhedral/row_lanes.h"
 #include "polyhedral/scheduler.h"
 #include "polyhedral/strips.h"
 #include "polyhedral/unroll_and_jam.h"
@@ -133,6 +134,7 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
     bool is_strips = false;  // of a loop that blocks share
     bool splits_sets = false;
     bool looks_right = false;
+    bool rows_are_lanes = false;
   };
   static const std::vector<Kind> kKinds = {
       {FusionStrategy::kMin, {}},
@@ -144,6 +146,7 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
       {.fusion = FusionStrategy::kMin, .is_strips = true},
       {.fusion = FusionStrategy::kMin, .splits_sets = true},
       {.fusion = FusionStrategy::kMin, .looks_right = true},
+      {.fusion = FusionStrategy::kMin, .rows_are_lanes = true},
   };
   std::set<std::string> seen;
   for (const Kind& kind : kKinds) {
@@ -159,17 +162,19 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
     for (const OrderedNest& nest : nests) {
       // Scanning tiles takes isl long where what is around them is not known.
       if (nest.is_inner && !kind.tiles.empty()) continue;
-      if (!kind.splits_sets && nest.is_recurrence != kind.jams_rows) continue;
+      if (!kind.splits_sets && !kind.rows_are_lanes && nest.is_recurrence != kind.jams_rows) continue;
       if (kind.register_tiles && !may_have_register_tiles(ctx.schedule.func(), nest)) continue;
       options.blocks = nest.blocks;
       options.jammed_rows = kind.jams_rows ? rows_to_jam(*find_block(ctx.schedule.func()->body, nest.blocks.front()),
                                                          ctx.target->fma_latency_cycles)
                                            : 1;
-      if (kind.is_strips     ? strip_shared_loop(trial.schedule, nest.blocks, options.lanes)
-          : kind.looks_right ? look_right(trial.schedule, nest.blocks, options.lanes)
-          : kind.splits_sets ? split_index_sets(trial.schedule, nest.blocks, options.lanes, options.parallel)
-                             : reschedule_program(trial.schedule, options))
-        names.insert(names.end(), nest.blocks.begin(), nest.blocks.end());
+      std::vector<std::string> ordered = nest.blocks;
+      if (kind.rows_are_lanes ? make_rows_lanes(trial.schedule, nest.blocks, options.lanes, options.parallel, ordered)
+          : kind.is_strips    ? strip_shared_loop(trial.schedule, nest.blocks, options.lanes)
+          : kind.looks_right  ? look_right(trial.schedule, nest.blocks, options.lanes)
+          : kind.splits_sets  ? split_index_sets(trial.schedule, nest.blocks, options.lanes, options.parallel)
+                              : reschedule_program(trial.schedule, options))
+        names.insert(names.end(), ordered.begin(), ordered.end());
     }
     if (names.empty()) continue;
     for (const BlockNode* block : blocks_of(ctx.schedule.func().root()))
@@ -180,7 +185,7 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
       if (std::ranges::find(names, block->name) != names.end() ||
           std::ranges::none_of(before, [&](const BlockNode* b) { return b->name == block->name; }))
         trial.done.insert(block->name);
-    const bool overlaps = kind.jams_rows || (kind.is_strips && strips_wait);
+    const bool overlaps = kind.jams_rows || kind.rows_are_lanes || (kind.is_strips && strips_wait);
     consider(std::move(trial), kind.straight_rows ? preferences::kReusedRows
                                : overlaps         ? preferences::kOverlappedRows
                                                   : 1);
