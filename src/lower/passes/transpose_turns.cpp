@@ -75,11 +75,13 @@ class Turns : public Mutator {
       f.body = made;
     });
     if (is_zero(rest)) return blocks;
+    const Expr next = loop_.min + whole * Expr(n_);
+    if (is_one(rest)) return seq({blocks, substitute(loop_.body, {{loop_.var.get(), next}})});
     const Stmt left = with(loop_, [&](ForNode& f) {
-      f.min = loop_.min + whole * Expr(n_);
+      f.min = next;
       f.extent = rest;
     });
-    return seq({blocks, left});
+    return seq({blocks, rename_bound(left)});
   }
 
  private:

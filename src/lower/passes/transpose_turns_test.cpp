@@ -61,6 +61,13 @@ TEST(TransposeTurns, OfWhatIsReadAndStored) {
   expect_same<double>(func, made);
 }
 
+// Code generators take a loop of one iteration for none, and know its variable everywhere.
+TEST(TransposeTurns, OneTurnThatIsLeftIsNoLoop) {
+  const Func func = loop_of({"A[ramp(j, 50, 4)] = C[ramp(j, 50, 4)]"}, 13);
+  EXPECT_EQ(count(to_text(transposed(func)), "for j in"), 0);
+  expect_same<double>(func, transposed(func));
+}
+
 TEST(TransposeTurns, DownwardsAndOfOtherTypes) {
   const Func func = loop_of({"A[ramp(100 - j, 90, 8)] = C[ramp(j, 100, 8)] + C[ramp(80 - j, 101, 8)]"}, 40, "f32");
   EXPECT_EQ(count(to_text(transposed(func)), "allocate "), 12) << "four buffers for each tile";
