@@ -113,6 +113,7 @@ void FunctionEmitter::emit_for(const ForNode& node) {
     vars_[node.var.get()] = emit(node.min);
     forms_.define(node.var.get(), forms_.form(node.min));
     emit(node.body);
+    forms_.forget(node.var.get());  // another loop may have the variable
     return;
   }
   Value* first = emit(node.min);

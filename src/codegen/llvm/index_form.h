@@ -32,6 +32,7 @@ class IndexForms {
   IndexForm form(const Expr& e);
   /// From now on `var` stands for `value` (a Let).
   void define(const VarNode* var, IndexForm value) { defined_[var] = std::move(value); }
+  void forget(const VarNode* var) { defined_.erase(var); }
 
   const Expr& expression(int indeterminate) const { return expressions_[static_cast<size_t>(indeterminate)]; }
 

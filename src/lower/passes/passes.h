@@ -217,6 +217,28 @@ Stmt unroll_loops(const Stmt& body);
 /// `body` for each iteration of a loop of constant extent, one after the other.
 Stmt copies_of(const ForNode& loop, const Stmt& body);
 
+/// A vector that an iteration stores and the next one reads is kept in registers, where nothing else in the loop writes
+/// the buffer. What it stores is stored all the same. In loops whose bodies are stores alone, without masks.
+///   for j in 9: A[ramp(j + 1, 50, 4)] = A[ramp(j, 50, 4)] * B[ramp(j, 50, 4)]
+///   →  before[…] = A[ramp(0, 50, 4)]; for j in 9: now[…] = before[…] * B[ramp(j, 50, 4)];
+///      A[ramp(j + 1, 50, 4)] = now[…]; before[…] = now[…]
+Stmt carry_vectors(const Stmt& body);
+
+/// Transposes in registers what iterations of an innermost loop read and store, as many of them as there are lanes. The
+/// lanes lie a constant stride apart, and what the next iteration accesses is next to what this one does. What one tile
+/// is worked out of is worked out along memory. Nothing else in the loop may touch what it stores. Selections stay.
+///   for j in 10: A[ramp(j, 50, 4)] = B[ramp(j, 50, 4)] * C[ramp(j * 4, 1, 4)]
+///   →  for j_0 in 2: T[ramp(0, 1, 4)] = B[ramp(j_0 * 4, 1, 4)], … T[ramp(12, 1, 4)] = B[ramp(j_0 * 4 + 150, 1, 4)];
+///      shuffles from T to U; V[ramp(0, 1, 4)] = U[ramp(0, 1, 4)] * C[ramp(j_0 * 16, 1, 4)], …; shuffles from V to W;
+///      A[ramp(j_0 * 4, 1, 4)] = W[ramp(0, 1, 4)], …;   for j in 8 +: 2: …
+Stmt transpose_turns(const Stmt& body);
+
+/// In programs that run in order, vectors of columns that a loop goes down, a page or more with each turn, are asked
+/// for one iteration of the loop around it ahead: of buffers that the second-level cache does not hold.
+///   for i in 250: for j in 1000: … A[ramp(j * 1000 + i * 4, 1, 4)] …
+///   →  for i in 250: for j in 1000: … A[ramp(j * 1000 + i * 4, 1, 4)] …; prefetch(&A[j * 1000 + i * 4 + 7], 3)
+Func prefetch_columns(const Func& func, const Target& target);
+
 /// Drops masks that only keep surplus lanes out, where nobody asks what these lanes hold. One element for all lanes is
 /// read once. Accumulators whose lanes are all stored under the mask are added to without it.
 ///   R[ramp(0, 1, 16) if m] = R[ramp(0, 1, 16)] + A[broadcast(k, 16) if m] * B[ramp(k*77, 1, 16) if m]

@@ -1,101 +1,20 @@
 #include <optional>
 #include <ranges>
-#include <utility>
 #include <vector>
 
 #include "arith/linear.h"
 #include "ir/compare.h"
 #include "ir/rewrite.h"
 #include "lower/passes/passes.h"
+#include "lower/passes/transposition.h"
 
 namespace fettle {
 namespace {
 
-/// The parts of a register within which the cheapest shuffles work (x86).
-constexpr int kPartBytes = kTransposedBytes;
 /// Fewer columns are gathered as quickly.
 constexpr int64_t kFewestColumns = 3;
 /// Tiles that are transposed at once: each is in registers as a whole.
 constexpr size_t kMostTiles = 2;
-
-// A power of two, of at least one part.
-bool is_width(int64_t lanes, DType dtype) {
-  return lanes * dtype.element_bytes() >= kPartBytes && lanes >= kFewestTransposed && lanes <= kMostTransposed &&
-         (lanes & (lanes - 1)) == 0;
-}
-
-// --- transposing in registers ------------------------------------------------------------------------------------
-
-using Choice = std::pair<std::vector<int>, std::vector<int>>;  // lanes of two vectors for the first and for the second
-
-// The lower and the upper halves of each part, `unit` lanes of either vector in turn.
-//   parts of 4, unit 1: a0 b0 a1 b1 · a2 b2 a3 b3      unit 2: a0 a1 b0 b1 · a2 a3 b2 b3
-Choice halves(int lanes, int part, int unit) {
-  Choice choice;
-  for (int begin = 0; begin < lanes; begin += part)
-    for (int i = 0; i < part / 2; i += unit)
-      for (const int vector : {0, lanes})
-        for (int u = 0; u < unit; ++u) {
-          choice.first.push_back(vector + begin + i + u);
-          choice.second.push_back(vector + begin + i + u + part / 2);
-        }
-  return choice;
-}
-
-// The even and the odd parts: of the first vector, then of the second.
-Choice alternate_parts(int lanes, int part) {
-  Choice choice;
-  for (const int vector : {0, lanes})
-    for (int begin = 0; begin < lanes; begin += 2 * part)
-      for (int i = 0; i < part; ++i) {
-        choice.first.push_back(vector + begin + i);
-        choice.second.push_back(vector + begin + part + i);
-      }
-  return choice;
-}
-
-// n vectors of n lanes each, in a register buffer, become their columns in another.
-class Network {
- public:
-  Network(const Buffer& rows, int64_t n) : n_(static_cast<int>(n)) {
-    buffers_.push_back(rows);
-    const int part = kPartBytes / rows->dtype.element_bytes();
-    // Each step makes vectors of half as many columns of twice as many rows, until each has one column of each part …
-    for (int unit = 1; unit < part; unit *= 2) step(unit, halves(n_, part, unit), /*adjacent=*/true);
-    // … and then of one.
-    for (int distance = part; distance < n_; distance *= 2) step(distance, alternate_parts(n_, part));
-  }
-
-  const std::vector<Stmt>& steps() const { return steps_; }
-  const Buffer& rows() const { return buffers_.front(); }
-  const Buffer& columns() const { return buffers_.back(); }
-  /// These and what lies between.
-  const std::vector<Buffer>& buffers() const { return buffers_; }
-
- private:
-  Expr run(int vector) const { return ramp(Expr(vector * n_), Expr(1), n_); }
-
-  // From each two vectors at this distance, in their places; adjacent: side by side.
-  void step(int distance, const Choice& choice, bool adjacent = false) {
-    const Buffer from = buffers_.back();
-    const Buffer to = make_buffer(from->name, from->shape, from->dtype, kScopeRegister);
-    for (int i = 0; i < n_; ++i) {
-      if ((i & distance) != 0) continue;
-      const int first = adjacent ? i + i % distance : i;
-      const int second = adjacent ? first + 1 : i + distance;
-      const std::vector<Expr> both = {load(from, {run(i)}), load(from, {run(i + distance)})};
-      steps_.push_back(store(to, {run(first)}, shuffle(both, choice.first)));
-      steps_.push_back(store(to, {run(second)}, shuffle(both, choice.second)));
-    }
-    buffers_.push_back(to);
-  }
-
-  int n_;
-  std::vector<Buffer> buffers_;
-  std::vector<Stmt> steps_;
-};
-
-// --- finding tiles -----------------------------------------------------------------------------------------------
 
 // A tile of columns (unrolled) and lanes: one store, perhaps guarded.
 struct Tile {
@@ -149,7 +68,7 @@ struct Source {
   const LoadNode* load = nullptr;
   Expr guard;  // null: none
   Expr base, stride;
-  Network network;
+  Transposition network;
 };
 
 // Replaces such loads in the tile's value by what was transposed.
@@ -177,7 +96,7 @@ class SourceReplacer : public Mutator {
     if (guard && !tile_.guard(guard, conditions)) return e;
     if (source.mask || source.indices.size() != 1 || source.buffer == tile_.store->buffer) return e;
     if (source.buffer->scope == kScopeRegister || source.buffer->dtype.is_bool()) return e;
-    if (!is_width(tile_.n_lanes, source.buffer->dtype)) return e;
+    if (!may_transpose(tile_.n_lanes, source.buffer->dtype)) return e;
     const auto column = split_linear(source.indices[0], tile_.columns->var.get());
     if (!column || !is_one(column->coeff)) return e;
     const auto lane = split_linear(column->rest, tile_.lanes->var.get());
@@ -191,7 +110,7 @@ class SourceReplacer : public Mutator {
       if (sources.size() == kMostTiles) return e;
       const Buffer rows = make_buffer(source.buffer->name + "_tile", {Expr(tile_.n_lanes * tile_.n_lanes)},
                                       source.buffer->dtype, kScopeRegister);
-      known = sources.insert(known, {&source, guard, lane->rest, lane->coeff, Network(rows, tile_.n_lanes)});
+      known = sources.insert(known, {&source, guard, lane->rest, lane->coeff, Transposition(rows, tile_.n_lanes)});
     }
     return load(known->network.columns(), {Expr(tile_.columns->var) * tile_.n_lanes + tile_.lanes->var});
   }

@@ -8,6 +8,7 @@
 #include "polyhedral/index_set_split.h"
 #include "polyhedral/register_tiles.h"
 #include "polyhedral/right_looking.h"
+#include "polyhedral/row_lanes.h"
 #include "polyhedral/scheduler.h"
 #include "polyhedral/strips.h"
 #include "polyhedral/unroll_and_jam.h"
@@ -139,6 +140,7 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
     bool splits_sets = false;
     bool looks_right = false;
     int64_t step_blocks = 0;
+    bool rows_are_lanes = false;
   };
   static const std::vector<Kind> kKinds = {
       {FusionStrategy::kMin, {}},
@@ -151,6 +153,7 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
       {.fusion = FusionStrategy::kMin, .is_strips = true},
       {.fusion = FusionStrategy::kMin, .splits_sets = true},
       {.fusion = FusionStrategy::kMin, .looks_right = true},
+      {.fusion = FusionStrategy::kMin, .rows_are_lanes = true},
   };
   std::set<std::string> seen;
   for (const Kind& kind : kKinds) {
@@ -169,21 +172,23 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
       if (nest.is_inner && !kind.tiles.empty()) continue;
       // So does scanning tiles of several statements; blocks of their sums' steps do as much for caches.
       if (nest.has_step_blocks && kind.tiles.size() > 2) continue;
-      if (!kind.splits_sets && nest.is_recurrence != kind.jams_rows) continue;
+      if (!kind.splits_sets && !kind.rows_are_lanes && nest.is_recurrence != kind.jams_rows) continue;
       if ((kind.register_tiles || kind.step_blocks > 0) && !may_have_register_tiles(ctx.schedule.func(), nest))
         continue;
       options.blocks = nest.blocks;
       options.jammed_rows = kind.jams_rows ? rows_to_jam(*find_block(ctx.schedule.func()->body, nest.blocks.front()),
                                                          ctx.target->fma_latency_cycles)
                                            : 1;
-      const Result<> made = kind.is_strips     ? strip_shared_loop(trial.schedule, nest.blocks, options.lanes)
-                            : kind.looks_right ? look_right(trial.schedule, nest.blocks, options.lanes)
-                            : kind.splits_sets
-                                ? split_index_sets(trial.schedule, nest.blocks, options.lanes, options.parallel)
-                                : reschedule_program(trial.schedule, options);
+      std::vector<std::string> ordered = nest.blocks;
+      const Result<> made =
+          kind.rows_are_lanes ? make_rows_lanes(trial.schedule, nest.blocks, options.lanes, options.parallel, ordered)
+          : kind.is_strips    ? strip_shared_loop(trial.schedule, nest.blocks, options.lanes)
+          : kind.looks_right  ? look_right(trial.schedule, nest.blocks, options.lanes)
+          : kind.splits_sets  ? split_index_sets(trial.schedule, nest.blocks, options.lanes, options.parallel)
+                              : reschedule_program(trial.schedule, options);
       if (!made) continue;
       nest.has_step_blocks = nest.has_step_blocks || kind.step_blocks > 0;
-      names.insert(names.end(), nest.blocks.begin(), nest.blocks.end());
+      names.insert(names.end(), ordered.begin(), ordered.end());
     }
     if (names.empty()) continue;
     for (const BlockNode* block : blocks_of(ctx.schedule.func().root()))
@@ -198,7 +203,7 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
           (std::ranges::none_of(before, is_it) && std::ranges::any_of(before, writes_it)))
         trial.done.insert(block->name);
     }
-    const bool overlaps = kind.jams_rows || (kind.is_strips && strips_wait);
+    const bool overlaps = kind.jams_rows || kind.rows_are_lanes || (kind.is_strips && strips_wait);
     consider(std::move(trial), overlaps ? preferences::kOverlappedRows : 1);
   }
 }

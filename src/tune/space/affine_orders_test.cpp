@@ -186,6 +186,46 @@ TEST(AffineOrders, SplitLoopsAtThePivot) {
   EXPECT_EQ(lanes, 6) << to_text(s->func());
 }
 
+// Tridiagonal systems, row by row: divisions wait for each other along a row, and rows are lanes.
+TEST(AffineOrders, MakeRowsOfRecurrencesLanes) {
+  const auto target = std::make_shared<const Target>(*parse_target("x86-64-v3"));
+  const Func workload = schedule_from(R"(func solve(A: f64[90, 80], B: f64[90, 80], X: f64[90, 80], Y: f64[90, 80],
+                                                 C: f64[90, 80] output, D: f64[90, 80] output):
+  for a in 90:
+    for b in 80:
+      block copy_C(va: spatial[90] = a, vb: spatial[80] = b):
+        reads X[va, vb]
+        writes C[va, vb]
+        C[va, vb] = X[va, vb]
+  for a in 90:
+    for b in 80:
+      block copy_D(va: spatial[90] = a, vb: spatial[80] = b):
+        reads Y[va, vb]
+        writes D[va, vb]
+        D[va, vb] = Y[va, vb]
+  for i in 90:
+    for j in 79:
+      block c(vi: scan[90] = i, vj: scan[79] = j):
+        reads C[vi, vj +: 2], A[vi, vj], B[vi, vj]
+        writes C[vi, vj + 1]
+        C[vi, vj + 1] = C[vi, vj + 1] / (B[vi, vj] + A[vi, vj] * C[vi, vj])
+      block d(vi: scan[90] = i, vj: scan[79] = j):
+        reads D[vi, vj +: 2], C[vi, vj], A[vi, vj], B[vi, vj]
+        writes D[vi, vj + 1]
+        D[vi, vj + 1] = (D[vi, vj + 1] - A[vi, vj] * D[vi, vj]) / (B[vi, vj] + A[vi, vj] * C[vi, vj])
+)")
+                            .original;
+  const auto s = default_schedule(workload, target, 1);
+  ASSERT_OK(s);
+  EXPECT_TRUE(same_result(workload, s->func()));
+  bool in_lanes = false;
+  each_node<ForNode>(s->func()->body, [&](const ForNode& loop) {
+    in_lanes = in_lanes || (loop.loop_kind == ForKind::kVectorized &&
+                            blocks_under(Stmt(Ref<const ForNode>(&loop))).front()->name == "c");
+  });
+  EXPECT_TRUE(in_lanes) << to_text(s->func());
+}
+
 TEST(AffineOrders, LeaveProductsToRules) {
   const auto target = std::make_shared<const Target>(*parse_target("x86-64-avx512"));
   const auto s = default_schedule(testing::matmul_workload(64, 64, 64, false, false, true, true), target, 1);
