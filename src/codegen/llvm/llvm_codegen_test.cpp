@@ -10,6 +10,7 @@
 
 #include "codegen/llvm/jit_module.h"
 #include "ir/interpret.h"
+#include "ir/rewrite.h"
 #include "ir/text.h"
 #include "rt/abi.h"
 #include "rt/memory.h"
@@ -175,6 +176,25 @@ TEST(Llvm, Casts) {
     Y[i] = A[i] < 2.0
     D[i] = f64(A[i]) * 0.1f64
 )");
+}
+
+// Peeled tails have the variable of the loop that they are cut from.
+TEST(Llvm, LoopsOfOneVariable) {
+  IrModule module = parsed(R"(lowered func f(A: f32[64], B: f32[64] output):
+  for i in 64:
+    B[i] = A[i] * 2.0
+)",
+                           "f");
+  Func& func = module.funcs.at("f");
+  const Stmt loop = func->body;
+  const auto part = [&](int64_t min, int64_t extent) {
+    auto made = make_ref<ForNode>(*loop.as<ForNode>());
+    made->min = Expr(min);
+    made->extent = Expr(extent);
+    return Stmt(std::move(made));
+  };
+  func = with_body(func, seq({part(3, 1), part(10, 20), part(5, 1), part(40, 8)}));
+  expect_as_interpreted(module);
 }
 
 TEST(Llvm, VectorsAndMasks) {
