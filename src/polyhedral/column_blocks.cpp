@@ -13,6 +13,7 @@
 #include "polyhedral/lanes.h"
 #include "polyhedral/placement.h"
 #include "schedule/dataflow/dataflow.h"
+#include "schedule/edit/scanning.h"
 #include "schedule/primitives.h"
 
 namespace fettle {
@@ -49,6 +50,8 @@ std::optional<Columns> columns_of(const NestStatement& statement) {
   }
   return std::nullopt;
 }
+
+constexpr int64_t kPhaseOutput = 1, kTileOutput = 2;
 
 // (k // depth, phase, tile of columns, k, positions and loops within k, column). Phases are the block's own columns,
 // whole tiles beyond them, and what is left at the end.
@@ -158,9 +161,22 @@ Result<> write_columns_out(Schedule& s, const std::string& block, int64_t lanes)
   return {};
 }
 
+// Threads share the loop over tiles, which is the one within blocks of steps, where there are several.
+Result<> share_tiles(Schedule& s, const std::string& tile) {
+  FETTLE_TRY(const BlockRef ref, get_block(s, {tile}));
+  FETTLE_TRY(const auto loops, get_loops(s, {ref}));
+  for (const LoopRef& loop : loops) {
+    FETTLE_TRY(const Stmt at, s.loop(loop));
+    if (scanned_dimension(*at.as<ForNode>()) != kTileOutput) continue;
+    Schedule tried = s;
+    if (parallel(tried, {loop})) s = tried;
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<> block_columns(Schedule& s, const std::vector<std::string>& blocks, int64_t lanes) {
+Result<> block_columns(Schedule& s, const std::vector<std::string>& blocks, int64_t lanes, bool in_parallel) {
   FETTLE_TRY(const auto place, place_of(s.func(), blocks));
   FETTLE_TRY(const AffineNest nest, AffineNest::of(s.func(), place.first, place.second));
   const auto& statements = nest.statements();
@@ -182,7 +198,7 @@ Result<> block_columns(Schedule& s, const std::vector<std::string>& blocks, int6
     FETTLE_TRY(args.blocks.emplace_back(), get_block(made, {statements[k].block->name}));
     args.maps.push_back(map_of(statements[k], columns[k], depth, width, inside));
   }
-  args.apart = 1;
+  args.apart = kPhaseOutput;
   std::vector<std::string> parts;
   FETTLE_TRY_VOID(reschedule_with_copies(made, args, blocks, parts));
   // Lowering keeps sums of a tile in registers.
@@ -195,6 +211,7 @@ Result<> block_columns(Schedule& s, const std::vector<std::string>& blocks, int6
     const bool is_tile = std::ranges::find(tiles, part) != tiles.end();
     FETTLE_TRY_VOID(is_tile ? write_columns_out(made, part, lanes) : make_lanes_along_memory(made, part, lanes));
   }
+  if (in_parallel && !tiles.empty()) FETTLE_TRY_VOID(share_tiles(made, tiles.front()));
   s = made;
   return {};
 }

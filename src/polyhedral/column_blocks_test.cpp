@@ -76,11 +76,15 @@ TEST(ColumnBlocks, TilesBeyondABlockTakeItsSteps) {
   // With lanes of 2, tiles are 12 wide and blocks 48 deep: the second has a tile that is not whole.
   for (const int columns : {60, 79}) {
     auto s = schedule_from(orthogonalisation(5, columns, "R[vk, vk]"));
-    ASSERT_OK(block_columns(s, kAll, 2));
+    ASSERT_OK(block_columns(s, kAll, 2, true));
     EXPECT_REPLAYS(s);
     EXPECT_SAME_RESULT(s);
     EXPECT_OK(verify(s.func(), *parse_target("host")));
     for (const char* block : {"begin", "S", "T"}) EXPECT_EQ(whole_tiles(s, block), 1) << to_text(s.func());
+    int parallel_loops = 0;
+    each_node<ForNode>(s.func()->body,
+                       [&](const ForNode& loop) { parallel_loops += loop.loop_kind == ForKind::kParallel; });
+    EXPECT_EQ(parallel_loops, columns == 79) << "one tile alone has no loop";
     // Tiles read the block's columns from one copy, a step's side by side.
     const BlockNode* sum = find_block(s.func()->body, "S");
     const BlockNode* update = find_block(s.func()->body, "T");
@@ -118,7 +122,7 @@ TEST(ColumnBlocks, OfAnElimination) {
           writes A[vi + 1, vj]
           A[vi + 1, vj] = max(A[vi + 1, vj], min(L[vi + 1, vk], A[vk, vj]))
 )");
-  ASSERT_OK(block_columns(s, {"factor", "update"}, 2));
+  ASSERT_OK(block_columns(s, {"factor", "update"}, 2, true));
   EXPECT_REPLAYS(s);
   EXPECT_SAME_RESULT(s);
   EXPECT_EQ(whole_tiles(s, "update"), 1) << to_text(s.func());
@@ -126,8 +130,8 @@ TEST(ColumnBlocks, OfAnElimination) {
 
 TEST(ColumnBlocks, AreRefusedWhereColumnsWaitForOthers) {
   auto s = schedule_from(orthogonalisation(5, 60, "A[vi, 59]"));
-  EXPECT_ERROR(block_columns(s, kAll, 2), E227);
-  EXPECT_ERROR(block_columns(s, {"copy"}, 2), E211);
+  EXPECT_ERROR(block_columns(s, kAll, 2, true), E227);
+  EXPECT_ERROR(block_columns(s, {"copy"}, 2, true), E211);
   EXPECT_EQ(s.trace().size(), 0u);
 }
 

@@ -185,12 +185,12 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
       options.jammed_rows = kind.jams_rows ? rows_to_jam(*find_block(ctx.schedule.func()->body, nest.blocks.front()),
                                                          ctx.target->fma_latency_cycles)
                                            : 1;
-      const Result<> made = kind.is_strips       ? strip_shared_loop(trial.schedule, nest.blocks, options.lanes)
-                            : kind.looks_right   ? look_right(trial.schedule, nest.blocks, options.lanes)
-                            : kind.column_blocks ? block_columns(trial.schedule, nest.blocks, options.lanes)
-                            : kind.splits_sets
-                                ? split_index_sets(trial.schedule, nest.blocks, options.lanes, options.parallel)
-                                : reschedule_program(trial.schedule, options);
+      const Result<> made =
+          kind.is_strips       ? strip_shared_loop(trial.schedule, nest.blocks, options.lanes)
+          : kind.looks_right   ? look_right(trial.schedule, nest.blocks, options.lanes)
+          : kind.column_blocks ? block_columns(trial.schedule, nest.blocks, options.lanes, options.parallel)
+          : kind.splits_sets   ? split_index_sets(trial.schedule, nest.blocks, options.lanes, options.parallel)
+                               : reschedule_program(trial.schedule, options);
       if (!made) continue;
       nest.has_step_blocks = nest.has_step_blocks || kind.step_blocks > 0;
       names.insert(names.end(), nest.blocks.begin(), nest.blocks.end());
