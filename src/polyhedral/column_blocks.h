@@ -17,9 +17,9 @@ namespace fettle {
 ///               for jt beyond the block: for k in the block: { for i, j in the tile: S   for i, j in the tile: T } }
 /// A column is what the block writes at the end of its index. Columns become `lanes`, and sums of a whole tile stay in
 /// registers. What the tiles share of the block's columns is copied once. Threads share the tiles where `in_parallel`
-/// says so. The orthogonalisations of Gram, Schmidt and Householder are such programs, and eliminations. isl's scheduler
-/// is not asked.
-/// After Dongarra, Hammarling and Sorensen, "Block reduction of matrices to condensed forms" (JCAM 27, 1989), section 2.
+/// says so. Orthogonalisations such as those of Gram, Schmidt and Householder are such programs, and eliminations.
+/// isl's scheduler is not asked.
+/// After Dongarra, Hammarling and Sorensen, "Block reduction of matrices to condensed forms" (JCAM 27, 1989).
 /// Errors: E211 the blocks share no loop, or none has columns that begin behind its step
 ///         E227 a dependence would be broken · those of AffineNest::of
 Result<> block_columns(Schedule& s, const std::vector<std::string>& blocks, int64_t lanes, bool in_parallel);
