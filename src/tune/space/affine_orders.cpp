@@ -5,6 +5,7 @@
 
 #include "ir/query.h"
 #include "ir/text.h"
+#include "polyhedral/column_blocks.h"
 #include "polyhedral/index_set_split.h"
 #include "polyhedral/register_tiles.h"
 #include "polyhedral/right_looking.h"
@@ -60,6 +61,7 @@ struct OrderedNest {
   bool is_inner = false;       // in loops around other blocks
   bool is_recurrence = false;  // of one block
   bool has_step_blocks = false;
+  bool is_loop = false;  // one loop around all of its blocks, which other nests may have, too
 };
 
 // Nests of too many blocks stay as they are, around others in them.
@@ -91,6 +93,10 @@ std::vector<OrderedNest> ordered_blocks(const Func& func) {
     if (may_be_recurrence(top)) nests.push_back({.blocks = {blocks.front()->name}, .is_recurrence = true});
     if (!is_ordered_nest(top)) continue;
     const auto* loop = top.as<ForNode>();
+    if (loop && blocks.size() > 1) {
+      OrderedNest& nest = nests.emplace_back(OrderedNest{.is_loop = true});
+      for (const BlockNode* block : blocks) nest.blocks.push_back(block->name);
+    }
     if (loop && blocks.size() > kMostReordered) {
       add_inner_nests(*loop, nests);
       continue;
@@ -141,6 +147,7 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
     bool looks_right = false;
     int64_t step_blocks = 0;
     bool rows_are_lanes = false;
+    bool column_blocks = false;
   };
   static const std::vector<Kind> kKinds = {
       {FusionStrategy::kMin, {}},
@@ -154,6 +161,7 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
       {.fusion = FusionStrategy::kMin, .splits_sets = true},
       {.fusion = FusionStrategy::kMin, .looks_right = true},
       {.fusion = FusionStrategy::kMin, .rows_are_lanes = true},
+      {.fusion = FusionStrategy::kMin, .column_blocks = true},
   };
   std::set<std::string> seen;
   for (const Kind& kind : kKinds) {
@@ -172,6 +180,7 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
       if (nest.is_inner && !kind.tiles.empty()) continue;
       // So does scanning tiles of several statements; blocks of their sums' steps do as much for caches.
       if (nest.has_step_blocks && kind.tiles.size() > 2) continue;
+      if (nest.is_loop != kind.column_blocks) continue;
       if (!kind.splits_sets && !kind.rows_are_lanes && nest.is_recurrence != kind.jams_rows) continue;
       if ((kind.register_tiles || kind.step_blocks > 0) && !may_have_register_tiles(ctx.schedule.func(), nest))
         continue;
@@ -181,11 +190,12 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
                                            : 1;
       std::vector<std::string> ordered = nest.blocks;
       const Result<> made =
-          kind.rows_are_lanes ? make_rows_lanes(trial.schedule, nest.blocks, options.lanes, options.parallel, ordered)
-          : kind.is_strips    ? strip_shared_loop(trial.schedule, nest.blocks, options.lanes)
-          : kind.looks_right  ? look_right(trial.schedule, nest.blocks, options.lanes)
-          : kind.splits_sets  ? split_index_sets(trial.schedule, nest.blocks, options.lanes, options.parallel)
-                              : reschedule_program(trial.schedule, options);
+          kind.rows_are_lanes  ? make_rows_lanes(trial.schedule, nest.blocks, options.lanes, options.parallel, ordered)
+          : kind.is_strips     ? strip_shared_loop(trial.schedule, nest.blocks, options.lanes)
+          : kind.looks_right   ? look_right(trial.schedule, nest.blocks, options.lanes)
+          : kind.column_blocks ? block_columns(trial.schedule, nest.blocks, options.lanes, options.parallel)
+          : kind.splits_sets   ? split_index_sets(trial.schedule, nest.blocks, options.lanes, options.parallel)
+                               : reschedule_program(trial.schedule, options);
       if (!made) continue;
       nest.has_step_blocks = nest.has_step_blocks || kind.step_blocks > 0;
       names.insert(names.end(), ordered.begin(), ordered.end());
