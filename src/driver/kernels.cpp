@@ -23,9 +23,7 @@ Result<Schedule> replayed(const std::string& workload, const std::string& trace,
 Result<ChosenSchedule> choose_schedule(KernelRequest request, const Target& target, int kernel_threads) {
   const auto choose = [&]() -> Result<ChosenSchedule> {
     FETTLE_TRY(const Schedule schedule, schedule_for(request, target, kernel_threads));
-    auto described = describe_schedule(schedule, request.workload);
-    if (described) described->made = std::make_shared<const Schedule>(schedule);
-    return described;
+    return describe_schedule(schedule, request.workload);
   };
   auto chosen = choose();
   const bool tuned = chosen && !request.trace.empty();
@@ -42,9 +40,7 @@ Result<ChosenSchedule> choose_schedule(KernelRequest request, const Target& targ
 }
 
 Result<BuiltKernel> compile_kernel(const KernelJob& job, const Target& target, ObjectCache& cache) {
-  const ChosenSchedule& chosen = *job.schedule;
-  FETTLE_TRY(const Schedule schedule,
-             chosen.made ? Result<Schedule>(*chosen.made) : replayed(chosen.workload, chosen.trace, target));
+  FETTLE_TRY(const Schedule schedule, replayed(job.schedule->workload, job.schedule->trace, target));
   return build_kernel(schedule.func(), target, cache, {.entry_name = job.symbol, .alternates = job.alternates});
 }
 

@@ -34,7 +34,6 @@ struct ChosenSchedule {
   bool tuned = false;   // the trace was given
   std::string warning;  // why a trace that was given could not be used; then it is the default
   KernelInfo info;
-  std::shared_ptr<const Schedule> made;  // the program, scheduled, where it is at hand: isl takes long for some steps
 };
 
 /// The scheduled program of a request: its trace replayed, or the untuned default.
