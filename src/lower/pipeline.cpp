@@ -5,6 +5,7 @@
 #include <array>
 #include <type_traits>
 
+#include "ir/annotations.h"
 #include "ir/rewrite.h"
 #include "lower/passes/decoupled_passes.h"
 #include "lower/passes/passes.h"
@@ -89,6 +90,12 @@ Func dispatch(const Func& func, const Target& target) {
   return dispatch_micro_kernels(func, /*lanes_too=*/!target.has_feature("avx512f"));
 }
 
+// Of programs that run in order: no others have recurrences.
+template <Stmt (*pass)(const Stmt&)>
+Func in_order(const Func& func) {
+  return func->annotations.get_int(kInOrderKey, 0) != 0 ? with_body(func, pass(func->body)) : func;
+}
+
 // --- the lists ----------------------------------------------------------------------------------------------------
 
 using Pass = LoweringPass;
@@ -142,8 +149,8 @@ constexpr std::array kCode = std::to_array<Pass>({
     {"transpose_tiles", each<transpose_tiles>},
     {"vectorize_loops", each<vectorize_loops>},
     {"unroll_loops", each<unroll_loops>},
-    {"carry_vectors", each<carry_vectors>},
-    {"transpose_turns", each<transpose_turns>},
+    {"carry_vectors", each<in_order<carry_vectors>>},
+    {"transpose_turns", each<in_order<transpose_turns>>},
     {"prefetch_columns", each<prefetch_columns>},
     {"relax_lane_masks", each<relax_lane_masks>},
     {"place_tiles", place},

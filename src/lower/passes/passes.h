@@ -218,7 +218,8 @@ Stmt unroll_loops(const Stmt& body);
 Stmt copies_of(const ForNode& loop, const Stmt& body);
 
 /// A vector that an iteration stores and the next one reads is kept in registers, where nothing else in the loop writes
-/// the buffer. What it stores is stored all the same. In loops whose bodies are stores alone, without masks.
+/// the buffer. What it stores is stored all the same. In loops whose bodies are stores alone, without masks, of
+/// programs that run in order.
 ///   for j in 9: A[ramp(j + 1, 50, 4)] = A[ramp(j, 50, 4)] * B[ramp(j, 50, 4)]
 ///   →  before[…] = A[ramp(0, 50, 4)]; for j in 9: now[…] = before[…] * B[ramp(j, 50, 4)];
 ///      A[ramp(j + 1, 50, 4)] = now[…]; before[…] = now[…]
@@ -226,7 +227,8 @@ Stmt carry_vectors(const Stmt& body);
 
 /// Transposes in registers what iterations of an innermost loop read and store, as many of them as there are lanes. The
 /// lanes lie a constant stride apart, and what the next iteration accesses is next to what this one does. What one tile
-/// is worked out of is worked out along memory. Nothing else in the loop may touch what it stores. Selections stay.
+/// is worked out of is worked out along memory. Nothing else in the loop may touch what it stores. Selections stay. Of
+/// programs that run in order.
 ///   for j in 10: A[ramp(j, 50, 4)] = B[ramp(j, 50, 4)] * C[ramp(j * 4, 1, 4)]
 ///   →  for j_0 in 2: T[ramp(0, 1, 4)] = B[ramp(j_0 * 4, 1, 4)], … T[ramp(12, 1, 4)] = B[ramp(j_0 * 4 + 150, 1, 4)];
 ///      shuffles from T to U; V[ramp(0, 1, 4)] = U[ramp(0, 1, 4)] * C[ramp(j_0 * 16, 1, 4)], …; shuffles from V to W;
