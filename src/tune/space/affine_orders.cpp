@@ -25,7 +25,7 @@ constexpr size_t kMostReordered = 4;
 
 // What several steps of time over rows that stay in a cache may be predicted to take, over other orders: more is kept
 // near than the prediction knows (jacobi-1d in the first-level cache).
-constexpr double kReusedRows = 1.25;
+constexpr double kReusedRows = 1.15;
 
 // Deep enough that a tile of sums is seldom loaded and stored; what a block makes ready is no product, so not deeper.
 // All sizes of register tiles divide it, so that none of them meets the edge of a block.

@@ -61,7 +61,7 @@ TEST(AffineOrders, AreTheDefaultOfTriangularNests) {
 TEST(AffineOrders, TileSumsOverTriangles) {
   const auto target = std::make_shared<const Target>(*parse_target("x86-64-avx2"));
   const std::string before = R"(    for j in i + 1:
-      block T(vi: spatial[150] = i, vj: spatial[150] = j):
+      block T(vi: spatial[216] = i, vj: spatial[216] = j):
         reads C[vi, vj]
         writes C[vi, vj]
         C[vi, vj] = 2.0f64 * C[vi, vj]
@@ -86,7 +86,7 @@ TEST(AffineOrders, TileSumsOverTriangles) {
           writes C[vi, vj]
           C[vi, vj] = C[vi, vj] + A[vi, vk] * {1}
 )",
-                        150, factor, others))
+                        216, factor, others))
             .original;
     const auto s = default_schedule(workload, target, 1);
     ASSERT_OK(s);
