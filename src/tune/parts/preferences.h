@@ -24,8 +24,11 @@ inline constexpr double kFusedLoopCost = 0.02, kForkCost = 0.04;
 
 // --- orders of iterations (tune/space/affine_orders.h)
 
-/// What rows of a recurrence that run at once may be predicted to take, over other orders. The prediction knows that an
-/// iteration waits for the one before, but not for how many operations in turn (bench-polyhedral).
+/// What several steps of time over rows that stay in a cache may be predicted to take, over other orders: more is kept
+/// near than the prediction knows (jacobi-1d in the first-level cache).
+inline constexpr double kReusedRows = 1.15;
+/// The same of rows of a recurrence that run at once. The prediction knows that an iteration waits for the one before,
+/// but not for how many operations in turn (bench-polyhedral).
 inline constexpr double kOverlappedRows = 2;
 /// Another order is taken where it is predicted to take at most this share of the time.
 inline constexpr double kPaysToReorder = 0.9;

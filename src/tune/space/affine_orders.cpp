@@ -23,10 +23,6 @@ namespace {
 constexpr int64_t kIslDefaultOperations = 1'000'000;
 constexpr size_t kMostReordered = 4;
 
-// What several steps of time over rows that stay in a cache may be predicted to take, over other orders: more is kept
-// near than the prediction knows (jacobi-1d in the first-level cache).
-constexpr double kReusedRows = 1.15;
-
 // Deep enough that a tile of sums is seldom loaded and stored; what a block makes ready is no product, so not deeper.
 // All sizes of register tiles divide it, so that none of them meets the edge of a block.
 constexpr int64_t kStepBlock = 96;
@@ -218,7 +214,9 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
         trial.done.insert(block->name);
     }
     const bool overlaps = kind.jams_rows || kind.rows_are_lanes || (kind.is_strips && strips_wait);
-    consider(std::move(trial), kind.straight_rows ? kReusedRows : overlaps ? preferences::kOverlappedRows : 1);
+    consider(std::move(trial), kind.straight_rows ? preferences::kReusedRows
+                               : overlaps         ? preferences::kOverlappedRows
+                                                  : 1);
   }
 }
 
