@@ -145,8 +145,7 @@ Result<std::string> show_gpu_code(const Schedule& schedule, const Target& target
 
 /// The code of one task, as --ir, --c and --asm show it.
 Result<std::string> show_code(const TaskInfo& task, const Target& target, const Options& options) {
-  FETTLE_TRY(const Schedule schedule,
-             schedule_for({.workload = task.workload, .default_trace = task.trace}, target, target.threads));
+  FETTLE_TRY(const Schedule schedule, replayed_schedule(task.workload, task.trace, target));
   if (target.has_threads()) return show_gpu_code(schedule, target, options);
   if (options.ir && !options.assembly) {
     FETTLE_TRY(const LoweredKernel lowered, lower(schedule.func(), target));

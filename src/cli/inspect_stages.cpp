@@ -51,8 +51,7 @@ Result<std::string> graph_after(const std::string& pass, const std::string& mode
 }
 
 Result<std::string> task_after(const std::string& wanted, const TaskInfo& task, const Target& target) {
-  FETTLE_TRY(const Schedule scheduled,
-             schedule_for({.workload = task.workload, .default_trace = task.trace}, target, target.threads));
+  FETTLE_TRY(const Schedule scheduled, replayed_schedule(task.workload, task.trace, target));
   const ParsedTrace trace = as_parsed(scheduled.trace());
   const auto n_steps = trace.steps.size();
   const auto step_name = [](const ParsedStep& step) { return step.def->name; };

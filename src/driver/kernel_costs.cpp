@@ -25,7 +25,7 @@ double KnownKernelCosts::seconds(const Func& workload, int threads) {
   return found->second;
 }
 
-const std::string* KnownKernelCosts::default_trace(const Digest& workload, int threads) const {
+const MadeSchedule* KnownKernelCosts::made_default(const Digest& workload, int threads) const {
   const auto found = defaults_.find(key_of(workload, threads));
   return found == defaults_.end() ? nullptr : &found->second;
 }
@@ -48,7 +48,7 @@ double KnownKernelCosts::find(const Func& workload, const Digest& key, int threa
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const auto schedule = untuned_schedule(workload, target_, threads, max_error_bound_);
   if (!schedule) return kNever;
-  defaults_[key] = to_text(schedule->trace());
+  defaults_[key] = made_schedule(*schedule);
   const auto lowered = lower(schedule->func(), *target_, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
   return lowered ? predict_seconds(*lowered, *target_, threads, micro_kernels_) : kNever;
 }

@@ -10,6 +10,7 @@
 #include "codegen/kernel_source.h"
 #include "cost/predict/micro_kernel_table.h"
 #include "database/database.h"
+#include "driver/kernels.h"
 #include "graph/plan/costs.h"
 #include "target/target.h"
 
@@ -32,7 +33,7 @@ class KnownKernelCosts : public KernelCosts {
   /// beyond.
   double intermediate_seconds(int64_t bytes, int threads) override;
   /// The untuned default that was constructed for the costs of this workload (canonical_hash), or null.
-  const std::string* default_trace(const Digest& workload, int threads) const;
+  const MadeSchedule* made_default(const Digest& workload, int threads) const;
 
  private:
   double find(const Func& workload, const Digest& key, int threads);
@@ -43,7 +44,7 @@ class KnownKernelCosts : public KernelCosts {
   double max_error_bound_;
   KernelSources sources_;
   std::unordered_map<Digest, double> known_;
-  std::unordered_map<Digest, std::string> defaults_;
+  std::unordered_map<Digest, MadeSchedule> defaults_;
 };
 
 }  // namespace fettle

@@ -11,17 +11,21 @@
 namespace fettle {
 namespace {
 
-Result<Schedule> replayed(const std::string& workload, const std::string& trace, const Target& target) {
-  FETTLE_TRY(const Func func, parse_func(workload));
-  FETTLE_TRY(const ParsedTrace parsed, parse_trace(trace));
-  Schedule schedule(func);
-  schedule.set_target(std::make_shared<const Target>(target));
-  FETTLE_TRY_VOID(replay(schedule, parsed));
-  return schedule;
+Result<ChosenSchedule> described(const Func& func, MadeSchedule made, std::string workload) {
+  ChosenSchedule chosen;
+  chosen.workload = std::move(workload);
+  chosen.trace = std::move(made.trace);
+  chosen.program = std::move(made.program);
+  FETTLE_TRY(chosen.info, describe_kernel(func));
+  return chosen;
 }
 
 Result<ChosenSchedule> choose_schedule(KernelRequest request, const Target& target, int kernel_threads) {
   const auto choose = [&]() -> Result<ChosenSchedule> {
+    if (request.trace.empty() && request.made_default) {
+      FETTLE_TRY(const Func func, parse_func(request.made_default->program));
+      return described(func, *request.made_default, request.workload);
+    }
     FETTLE_TRY(const Schedule schedule, schedule_for(request, target, kernel_threads));
     return describe_schedule(schedule, request.workload);
   };
@@ -40,8 +44,8 @@ Result<ChosenSchedule> choose_schedule(KernelRequest request, const Target& targ
 }
 
 Result<BuiltKernel> compile_kernel(const KernelJob& job, const Target& target, ObjectCache& cache) {
-  FETTLE_TRY(const Schedule schedule, replayed(job.schedule->workload, job.schedule->trace, target));
-  return build_kernel(schedule.func(), target, cache, {.entry_name = job.symbol, .alternates = job.alternates});
+  FETTLE_TRY(const Func func, parse_func(job.schedule->program));
+  return build_kernel(func, target, cache, {.entry_name = job.symbol, .alternates = job.alternates});
 }
 
 }  // namespace
@@ -51,19 +55,25 @@ Diagnostic concerning(const std::string& label, Diagnostic error) {
   return error;
 }
 
+MadeSchedule made_schedule(const Schedule& schedule) { return {to_text(schedule.trace()), to_text(schedule.func())}; }
+
+Result<Schedule> replayed_schedule(const std::string& workload, const std::string& trace, const Target& target) {
+  FETTLE_TRY(const Func func, parse_func(workload));
+  FETTLE_TRY(const ParsedTrace parsed, parse_trace(trace));
+  Schedule schedule(func);
+  schedule.set_target(std::make_shared<const Target>(target));
+  FETTLE_TRY_VOID(replay(schedule, parsed));
+  return schedule;
+}
+
 Result<Schedule> schedule_for(const KernelRequest& request, const Target& target, int kernel_threads) {
-  if (!request.trace.empty()) return replayed(request.workload, request.trace, target);
-  if (request.default_trace) return replayed(request.workload, *request.default_trace, target);
+  if (!request.trace.empty()) return replayed_schedule(request.workload, request.trace, target);
   FETTLE_TRY(const Func func, parse_func(request.workload));
   return untuned_schedule(func, std::make_shared<const Target>(target), kernel_threads, request.max_error_bound);
 }
 
 Result<ChosenSchedule> describe_schedule(const Schedule& schedule, std::string workload) {
-  ChosenSchedule chosen;
-  chosen.workload = std::move(workload);
-  chosen.trace = to_text(schedule.trace());
-  FETTLE_TRY(chosen.info, describe_kernel(schedule.func()));
-  return chosen;
+  return described(schedule.func(), made_schedule(schedule), std::move(workload));
 }
 
 Result<std::vector<ChosenSchedule>> choose_schedules(const std::vector<KernelRequest>& requests, const Target& target,

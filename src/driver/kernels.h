@@ -15,14 +15,20 @@
 
 namespace fettle {
 
+/// A schedule that was made, as text: what was done, and the program that came of it.
+struct MadeSchedule {
+  std::string trace;
+  std::string program;
+};
+MadeSchedule made_schedule(const Schedule& schedule);
+
 /// A workload to be compiled. Text, since references do not cross threads.
 struct KernelRequest {
-  std::string workload;  // text of the canonical program
-  std::string trace;     // text of the schedule; empty: the untuned default
-  /// The text of that default where it has been constructed before.
-  std::optional<std::string> default_trace;
-  std::string symbol;  // of the kernel; the prologue's is "<symbol>_prologue"
-  std::string label;   // what an error says it concerns
+  std::string workload;                      // text of the canonical program
+  std::string trace;                         // text of the schedule; empty: the untuned default
+  std::optional<MadeSchedule> made_default;  // where that default has been constructed before
+  std::string symbol;                        // of the kernel; the prologue's is "<symbol>_prologue"
+  std::string label;                         // what an error says it concerns
   /// Of the untuned default.
   double max_error_bound = std::numeric_limits<double>::infinity();
 };
@@ -31,10 +37,14 @@ struct KernelRequest {
 struct ChosenSchedule {
   std::string workload;  // text of the program that it schedules: the request's, or with constants as inputs
   std::string trace;
+  std::string program;  // text of what the trace makes of the workload
   bool tuned = false;   // the trace was given
   std::string warning;  // why a trace that was given could not be used; then it is the default
   KernelInfo info;
 };
+
+/// The trace replayed on the workload, both text.
+Result<Schedule> replayed_schedule(const std::string& workload, const std::string& trace, const Target& target);
 
 /// The scheduled program of a request: its trace replayed, or the untuned default.
 Result<Schedule> schedule_for(const KernelRequest& request, const Target& target, int kernel_threads);

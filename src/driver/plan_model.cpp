@@ -178,8 +178,8 @@ Result<PlannedModel> plan_model(Plans& plans, const CompileOptions& options) {
   const auto ask = [&](const Func& func, const Digest& hash) {
     KernelRequest request{to_text(func), {}, {}, "k_" + hash.hex(), {}, options.max_error_bound};
     if (auto trace = options.find_trace ? options.find_trace(func) : std::nullopt) request.trace = std::move(*trace);
-    if (const std::string* made = costs.default_trace(hash, options.threads)) {
-      request.default_trace = *made;
+    if (const MadeSchedule* made = costs.made_default(hash, options.threads)) {
+      request.made_default = *made;
       planned.defaults_handed_on += request.trace.empty();
     }
     planned.requests.push_back(std::move(request));

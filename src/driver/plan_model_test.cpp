@@ -114,11 +114,11 @@ TEST(PlanModel, DefaultsThatWereConstructedForCostsAreHandedOn) {
   EXPECT_EQ(planned->defaults_handed_on, compared);
   // They are what would be constructed.
   for (size_t w = 0; w < planned->requests.size(); ++w) {
-    KernelRequest request = planned->requests[w];
-    request.default_trace.reset();
+    const KernelRequest& request = planned->requests[w];
     const auto fresh = schedule_for(request, planned->options.target, 1);
     ASSERT_TRUE(fresh);
     EXPECT_EQ(to_text(fresh->trace()), planned->schedules[w].trace);
+    EXPECT_EQ(to_text(fresh->func()), planned->schedules[w].program);
   }
 }
 

@@ -54,7 +54,7 @@ TEST(Registry, AGenerationIsItsOwnChoiceOfAllFour) {
   const char* const expected[][5] = {{"autotvm", "autotvm", "annealing", "autotvm_itervar_rank", "round-robin"},
                                      {"ansor", "ansor", "ansor", "statements", "ansor"},
                                      {"metaschedule", "metaschedule", "metaschedule", "statements", "metaschedule"},
-                                     {"tensor_comprehensions", "polyhedral", "genetic", "prediction", "round-robin"}};
+                                     {"tensor_comprehensions", "polyhedral", "roulette", "prediction", "round-robin"}};
   EXPECT_EQ(generations().size(), std::size(expected));
   for (const auto& [name, space, strategy, cost_model, scheduler] : expected) {
     const auto setup = resolve_search({.generation = name}, cpu());

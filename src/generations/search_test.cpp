@@ -10,6 +10,7 @@
 #include "generations/autotvm/search/tuners.h"
 #include "generations/metaschedule/evolution.h"
 #include "generations/registry.h"
+#include "generations/tensor_comprehensions/genetic_search.h"
 #include "tune/search/test_search.h"
 
 namespace fettle {
@@ -104,6 +105,44 @@ TEST(PopulationSearch, GetsNearTheBest) {
     Toy toy;
     const auto search = make_population_search(toy.bench, {.seed = seed, .population = 48});
     EXPECT_LT(run(toy, *search, 96).best.back(), 1.05e-3) << seed;
+  }
+}
+
+TEST(RouletteSearch, GetsNearTheBest) {
+  for (const uint64_t seed : {1, 2, 3}) {
+    Toy toy;
+    const auto search = make_roulette_search(toy.bench, {.seed = seed});
+    EXPECT_LT(run(toy, *search, 96).best.back(), 1.05e-3) << seed;
+  }
+}
+
+TEST(RouletteSearch, ChildrenHaveDecisionsOfTheirParents) {
+  Toy toy;
+  std::vector<Observation> parents;
+  for (uint64_t i = 0; i < 4; ++i) {
+    const Candidate* c = toy.bench.make({}, i);
+    parents.push_back({c, toy.seconds(*c)});
+  }
+  const auto search = make_roulette_search(toy.bench, {.seed = 1, .mutation = 0});
+  search->observe(parents);
+  for (const Candidate* c : search->propose(2)) {
+    if (c->number < 4) continue;
+    for (const auto& [address, decision] : c->decisions)
+      EXPECT_TRUE(std::ranges::any_of(parents, [&](const Observation& o) {
+        const auto same = o.candidate->decisions.find(address);
+        return same != o.candidate->decisions.end() && same->second == decision;
+      })) << address;
+  }
+}
+
+// What a user stops is not searched on.
+TEST(Strategies, EndWhereNothingIsMadeAnyMore) {
+  for (const StrategyDef& def : strategies()) {
+    Toy toy;
+    const auto search = def.make(toy.bench, 1);
+    toy.bench.give_up_when([] { return true; });
+    EXPECT_TRUE(search->propose(8).empty()) << def.name;
+    EXPECT_EQ(toy.bench.made(), 0) << def.name;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "analysis/affine/nest.h"
+#include "analysis/sites.h"
 #include "arith/analyzer.h"
 #include "arith/linear.h"
 #include "ir/annotations.h"
@@ -36,8 +37,7 @@ std::optional<Columns> columns_of(const NestStatement& statement) {
   std::vector<const StoreNode*> stores;
   each_node<StoreNode>(statement.block->body, [&](const StoreNode& store) { stores.push_back(&store); });
   if (stores.size() != 1 || stores.front()->indices.empty()) return std::nullopt;
-  VarMap bindings;
-  for (const IterVar& iter : statement.block->iters) bindings[iter.var.get()] = iter.binding;
+  const VarMap bindings = binding_map(*statement.block);
   const LinearForm index = linear_form(substitute(stores.front()->indices.back(), bindings));
   for (size_t at = 1; at < statement.loops.size(); ++at) {
     const ForNode& loop = *statement.loops[at];
@@ -84,8 +84,7 @@ std::optional<size_t> dimension_across(const Func& func, const BlockNode& block,
   const std::vector<const ForNode*> loops = loops_around(func, &block);
   const size_t n = loops.size();
   if (n < 2 || read.ranges.empty()) return std::nullopt;
-  VarMap bindings;
-  for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
+  const VarMap bindings = binding_map(block);
   std::optional<size_t> across;
   for (size_t d = 0; d < read.ranges.size(); ++d) {
     const Expr at = substitute(read.ranges[d].min, bindings);

@@ -87,6 +87,10 @@ bool is_one_loop(const Expr& row) {
   return used <= 1 && unit;
 }
 
+bool has_no_negative_loop(const Expr& row) {
+  return std::ranges::all_of(linear_form(row).terms, [](const LinearTerm& term) { return term.coeff >= 0; });
+}
+
 }  // namespace
 
 Result<Found> find_order(const AffineNest& nest, const PolyhedralOptions& options) {
@@ -134,6 +138,9 @@ Result<Found> find_order(const AffineNest& nest, const PolyhedralOptions& option
       FETTLE_TRY(IndexMap map, map_of(statement, order));
       if (!options.allow_skewing && !std::ranges::all_of(map.outputs, is_one_loop))
         return fail(ErrorCode::E209, fmt::format("block {} can only be ordered by skewing", statement.block->name));
+      if (options.positive_orthant && !std::ranges::all_of(map.outputs, has_no_negative_loop))
+        return fail(ErrorCode::E209,
+                    fmt::format("block {} can only be ordered with a loop backwards", statement.block->name));
       found.band.maps.push_back(std::move(map));
     }
     return found;

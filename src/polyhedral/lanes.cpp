@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/sites.h"
 #include "arith/linear.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
@@ -15,8 +16,7 @@ namespace {
 std::vector<Expr> written_indices(const BlockNode& block) {
   const auto* store = block.body.as<StoreNode>();
   if (!store) return {};
-  VarMap bindings;
-  for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
+  const VarMap bindings = binding_map(block);
   std::vector<Expr> indices;
   for (const Expr& index : store->indices) indices.push_back(substitute(index, bindings));
   return indices;
@@ -63,6 +63,25 @@ Result<> make_lanes_along_memory(Schedule& s, const std::string& block, int64_t 
   const BlockNode& node = *find_block(s.func()->body, block);
   const std::vector<const ForNode*> loops = loops_around(s.func(), &node);
   return lanes > 1 && !loops.empty() && writes_along(node, *loops.back()) ? make_lanes(s, block, lanes) : Result<>();
+}
+
+Result<> unroll_innermost(Schedule& s, const std::string& block, const IntRef& factor) {
+  FETTLE_TRY(const int64_t copies, s.value(factor));
+  FETTLE_TRY(const BlockRef ref, get_block(s, {block}));
+  FETTLE_TRY(const auto loops, get_loops(s, {ref}));
+  for (size_t at = loops.size(); at-- > 0;) {
+    FETTLE_TRY(const Stmt stmt, s.loop(loops[at]));
+    const auto& loop = *stmt.as<ForNode>();
+    if (loop.loop_kind == ForKind::kVectorized) continue;
+    const int64_t* extent = as_int(loop.extent);
+    if (loop.loop_kind != ForKind::kSerial || !extent) return {};
+    if (*extent <= copies) return unroll(s, {loops[at]});
+    Schedule tried = s;
+    const auto parts = split(tried, {loops[at], {kInfer, factor}, Tail::kPartition});
+    if (parts && unroll(tried, {(*parts)[1]})) s = tried;
+    return {};
+  }
+  return {};
 }
 
 }  // namespace fettle

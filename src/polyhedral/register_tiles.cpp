@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "analysis/sites.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "schedule/edit/scanning.h"
@@ -44,8 +45,7 @@ const ForNode* loop_of_row(const NestStatement& statement, const IndexMap& map, 
 bool has_constant_factor(const NestStatement& statement, const IndexMap& map, size_t summed) {
   const BlockNode& block = *statement.block;
   const ForNode* steps = loop_of_row(statement, map, summed);
-  VarMap bindings;
-  for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
+  const VarMap bindings = binding_map(block);
   return steps && std::ranges::any_of(block.reads, [&](const Region& read) {
            return read.buffer != block.body.as<StoreNode>()->buffer &&
                   std::ranges::none_of(read.ranges, [&](const Range& range) {
@@ -64,8 +64,7 @@ struct PackedColumns {
 std::optional<PackedColumns> pack_columns(const NestStatement& statement, const IndexMap& map, size_t summed,
                                           int64_t columns) {
   const BlockNode& block = *statement.block;
-  VarMap bindings;
-  for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
+  const VarMap bindings = binding_map(block);
   const auto times = [&](const Expr& index, const ForNode* loop) -> std::optional<int64_t> {
     const auto split = split_linear(substitute(index, bindings), loop->var.get());
     const int64_t* coeff = split ? as_int(split->coeff) : nullptr;
@@ -132,8 +131,7 @@ bool goes_on(const BlockNode& block) {
 std::optional<size_t> summed_row(const NestStatement& statement, const IndexMap& map) {
   if (statement.loops.size() != kMembers || map.outputs.size() < kMembers || !goes_on(*statement.block))
     return std::nullopt;
-  VarMap bindings;
-  for (const IterVar& iter : statement.block->iters) bindings[iter.var.get()] = iter.binding;
+  const VarMap bindings = binding_map(*statement.block);
   const auto& place = statement.block->body.as<StoreNode>()->indices;
   for (size_t i = 0; i < statement.loops.size(); ++i) {
     const VarNode* loop = statement.loops[i]->var.get();

@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "analysis/affine/nest.h"
+#include "analysis/sites.h"
 #include "ir/annotations.h"
+#include "polyhedral/fronts.h"
 #include "polyhedral/isl_order.h"
 #include "polyhedral/lanes.h"
 #include "polyhedral/placement.h"
@@ -34,8 +36,7 @@ int accesses_along(const AffineNest& nest, const Band& band, size_t member) {
     const IndexMap& map = band.maps[k];
     const LinearForm row = linear_form(map.outputs[member]);
     const BlockNode& block = *nest.statements()[k].block;
-    VarMap bindings;
-    for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
+    const VarMap bindings = binding_map(block);
     // The loop that this row alone moves: of those that it has, the one that no other row of the band has.
     const VarNode* loop = nullptr;
     for (size_t i = 0; i < map.inputs.size(); ++i) {
@@ -86,8 +87,8 @@ class Writer {
  private:
   Result<Found> order_of(const AffineNest& nest, const std::vector<std::string>& names) const {
     if (!options_.found) return find_order(nest, options_);
-    const std::string key = fmt::format("{} {} {} {}", fmt::join(names, " "), static_cast<int>(options_.fusion),
-                                        options_.allow_skewing, options_.reassociate);
+    const std::string key = fmt::format("{} {} {} {} {}", fmt::join(names, " "), static_cast<int>(options_.fusion),
+                                        options_.allow_skewing, options_.positive_orthant, options_.reassociate);
     auto& orders = options_.found->orders;
     auto at = orders.find(key);
     if (at == orders.end()) at = orders.emplace(key, find_order(nest, options_)).first;
@@ -140,6 +141,15 @@ class Writer {
               plan_register_tiles(nest.statements().front(), band.maps.front(), options_.lanes, options_.registers))
         return write_tiles(nest, *tiles);
     if (options_.straight_rows) FETTLE_TRY_VOID(straighten(nest, band));
+    if (goes_in_fronts(band)) {
+      for (size_t first = 0; first + 1 < band.members; ++first) {
+        std::optional<std::vector<IndexMap>> diamonds;
+        if (options_.tile_order == TileOrder::kDiamonds && first == 0) diamonds = leaning_both_ways(band.maps);
+        if (diamonds && write_fronts(nest, band, *diamonds, first).value_or(false)) return {};
+        FETTLE_TRY(const bool is_written, write_fronts(nest, band, band.maps, first));
+        if (is_written) return {};
+      }
+    }
     RescheduleArgs args;
     FETTLE_TRY(args.blocks, blocks(nest));
     args.maps = band.maps;
@@ -153,9 +163,46 @@ class Writer {
       for (size_t d = 0; d < band.members; ++d)
         if (band.coincident[d] && s_.loop(loops[d]) && parallel(s_, {loops[d]})) break;
     }
-    if (options_.lanes > 1)
-      for (const std::string& block : made) FETTLE_TRY_VOID(make_lanes(s_, block, options_.lanes));
+    return finish(made);
+  }
+
+  Result<> finish(const std::vector<std::string>& made) {
+    FETTLE_TRY(const int64_t unrolled, s_.value(options_.unroll));
+    for (const std::string& block : made) {
+      if (options_.lanes > 1) FETTLE_TRY_VOID(make_lanes(s_, block, options_.lanes));
+      if (unrolled > 1) FETTLE_TRY_VOID(unroll_innermost(s_, block, options_.unroll));
+    }
     return {};
+  }
+
+  bool goes_in_fronts(const Band& band) const {
+    return options_.parallel && options_.tile_order != TileOrder::kInTurn && !options_.tiles.empty() &&
+           band.permutable && band.members > 1 && !band.coincident.front();
+  }
+
+  // Dependences lead from a tile to none of its front: along each row they go on or stay. False: a front has one tile,
+  // since row `first` has.
+  Result<bool> write_fronts(const AffineNest& nest, const Band& band, std::vector<IndexMap> tiled, size_t first) {
+    std::vector<int64_t> factors;
+    for (size_t d = 0; d < band.members; ++d) {
+      FETTLE_TRY(const int64_t factor, s_.value(options_.tiles[std::min(d, options_.tiles.size() - 1)]));
+      factors.push_back(factor);
+    }
+    for (size_t k = 0; k < tiled.size(); ++k)
+      tiled[k] = {band.maps[k].inputs, in_fronts(tiled[k].outputs, factors, first, band.maps[k].outputs)};
+    RescheduleArgs args;
+    FETTLE_TRY(args.blocks, blocks(nest));
+    args.maps = std::move(tiled);
+    const Schedule before = s_;
+    std::vector<std::string> made;
+    FETTLE_TRY(const auto loops, apply(nest, args, made));
+    if (!s_.loop(loops[first + 1])) {
+      s_ = before;
+      return false;
+    }
+    FETTLE_TRY_VOID(parallel(s_, {loops[first + 1]}));
+    FETTLE_TRY_VOID(finish(made));
+    return true;
   }
 
   // `made`: the nest's blocks, with copies of them.

@@ -18,6 +18,13 @@ enum class FusionStrategy {
   kMin,                  // those alone that need each other in turn
 };
 
+/// In which order tiles come whose rows all carry dependences: one after the other, or by fronts of independent ones.
+enum class TileOrder {
+  kInTurn,
+  kWavefronts,  // tiles of one diagonal
+  kDiamonds,    // the same of tiles that lean both ways, so that all of a front may begin at once; else wavefronts
+};
+
 /// Orders that isl's scheduler found, to be used again for other options of the same program's schedules.
 class FoundOrders;
 std::shared_ptr<FoundOrders> make_found_orders();
@@ -26,12 +33,18 @@ struct PolyhedralOptions {
   FusionStrategy fusion = FusionStrategy::kPreserve3Coincident;
   /// Rows may add loops; without it each row is one loop, shifted.
   bool allow_skewing = true;
+  /// No row has a loop with a negative coefficient.
+  bool positive_orthant = false;
   /// Updates of a reduction may change places.
   bool reassociate = true;
   /// Tile sizes of the outermost band's rows, outermost first; the last one holds for all further ones. Empty: none.
   std::vector<IntRef> tiles;
-  /// Whole tiles are parted from the others, so that their loops have constant extents.
+  /// Whole tiles are parted from the others, so that their loops have constant extents. Tiles of fronts are not.
   bool full_tiles = true;
+  /// Where threads are to share tiles, and none of a band's rows is parallel.
+  TileOrder tile_order = TileOrder::kInTurn;
+  /// Innermost loops of constant extents are unrolled by it. 1: none.
+  IntRef unroll = int64_t{1};
   /// The innermost loop of a skewed band runs as it is written, if the tiles of the others allow it. Rows fill vectors.
   bool straight_rows = false;
   /// Tiles are those of a sum in registers (register_tiles.h), in place of `tiles`, where a group is one such sum.

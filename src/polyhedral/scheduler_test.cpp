@@ -278,6 +278,59 @@ TEST(PolyhedralScheduler, AddsNoLoopsWhereItMayNot) {
   }
 }
 
+// Tiles of time, of which threads share those that are independent.
+TEST(PolyhedralScheduler, ThreadsShareTilesOfAFront) {
+  for (const TileOrder order : {TileOrder::kInTurn, TileOrder::kWavefronts, TileOrder::kDiamonds}) {
+    auto s = schedule_from(jacobi(12, 24));
+    ASSERT_OK(reschedule_program(
+        s,
+        {.fusion = FusionStrategy::kMax, .tiles = {4}, .tile_order = order, .parallel = true, .blocks = {"S0", "S1"}}));
+    EXPECT_REPLAYS(s);
+    EXPECT_SAME_RESULT(s);
+    EXPECT_OK(verify(s.func(), *parse_target("host")));
+    const std::string text = to_text(s.func());
+    EXPECT_EQ(text.find("parallel") != std::string::npos, order != TileOrder::kInTurn) << text;
+    // Diamonds lean both ways: the second row of the map has time with another sign.
+    EXPECT_EQ(to_text(s.trace()).find("t * 2 - i") != std::string::npos, order == TileOrder::kDiamonds)
+        << to_text(s.trace());
+  }
+}
+
+TEST(PolyhedralScheduler, UnrollsInnermostLoops) {
+  for (const int64_t factor : {3, 16}) {
+    auto s = schedule_from(kProducts);
+    ASSERT_OK(reschedule_program(s, {.fusion = FusionStrategy::kMin, .unroll = factor}));
+    EXPECT_REPLAYS(s);
+    EXPECT_SAME_RESULT(s);
+    EXPECT_NE(to_text(s.func()).find("unrolled"), std::string::npos) << to_text(s.func());
+  }
+}
+
+// Rows backwards are one thing that isl may find; without it they are refused by name.
+TEST(PolyhedralScheduler, HasNoLoopsBackwardsWhereNoneMayBe) {
+  const char* const kBackwards = R"(func f(A: f32[12, 12], B: f32[12, 12] output, C: f32[12, 12] output):
+  for i in 12:
+    for j in 12:
+      block B(vi: spatial[12] = i, vj: spatial[12] = j):
+        reads A[vi, vj]
+        writes B[vi, vj]
+        B[vi, vj] = A[vi, vj]
+  for i in 12:
+    for j in 12:
+      block C(vi: spatial[12] = i, vj: spatial[12] = j):
+        reads B[vi, 11 - vj]
+        writes C[vi, vj]
+        C[vi, vj] = B[vi, 11 - vj]
+)";
+  for (const bool positive : {false, true}) {
+    auto s = schedule_from(kBackwards);
+    const auto made = reschedule_program(s, {.fusion = FusionStrategy::kMax, .positive_orthant = positive});
+    EXPECT_EQ(made.has_value(), !positive);
+    EXPECT_SAME_RESULT(s);
+    EXPECT_EQ(to_text(s.trace()).find("j * -1") != std::string::npos, !positive) << to_text(s.trace());
+  }
+}
+
 TEST(PolyhedralScheduler, NamesWhatIsNotAffine) {
   auto s = schedule_from(R"(func f(A: f32[30], B: f32[30] output):
   for i in 5:

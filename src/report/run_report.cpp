@@ -96,7 +96,7 @@ void describe_task(ReportedTask& task, const TuningRun& run, const Target& targe
   task.bytes = work.read_bytes + work.written_bytes;
   if (peaks) task.limit = least_time(work, target, *peaks, run.threads);
   if (task.trace.empty()) return;
-  const auto schedule = schedule_for({.workload = task.task.workload.text, .trace = task.trace}, target, run.threads);
+  const auto schedule = replayed_schedule(task.task.workload.text, task.trace, target);
   task.scheduled = schedule ? to_text(schedule->func()) : "# does not replay here: " + schedule.error().to_string();
 }
 

@@ -354,7 +354,9 @@ Result<BatchOutcome> TaskTuner::run_batch(size_t n) {
   std::vector<const Candidate*> batch;
   {
     const PhaseTimer timer(session_, session_.profile.propose_s);
+    bench_->give_up_when([this] { return session_.stopped() || session_.out_of_time(); });
     batch = strategy_->propose(static_cast<size_t>(session_.options.batch));
+    bench_->give_up_when({});
   }
   batch.resize(std::min(batch.size(), n));
   bench_->rest();

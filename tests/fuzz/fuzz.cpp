@@ -287,6 +287,7 @@ class Worker {
     }
     const auto text = parse_func(to_text(schedule.func()));
     if (!text) return "the program's text cannot be read back: " + text.error().to_string();
+    if (!structural_equal(*text, schedule.func())) return "the program's text is of another program";
     return "";
   }
 

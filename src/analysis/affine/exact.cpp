@@ -9,24 +9,31 @@
 namespace fettle {
 namespace {
 
+isl::union_map of_statement(const isl::union_map& all, const NestStatement& statement) {
+  isl::union_map of(isl_context(), "{ }");
+  all.foreach_map([&](const isl::map& some) {
+    if (some.domain_tuple_id().name() == statement.name) of = of.unite(isl::union_map(some));
+  });
+  return of;
+}
+
 Result<> check_independent(const Func& func, const ForNode& loop, Known known) {
   FETTLE_TRY(const AffineNest nest, AffineNest::of(func, Stmt(Ref<const ForNode>(&loop)), nullptr, known));
   FETTLE_TRY(const isl::union_map iteration, nest.map_of([](const NestStatement&) { return std::string("[l0]"); }));
   return within_isl(kIslCheckOperations, [&]() -> Result<> {
     const isl::union_map apart(isl_context(), "{ [a] -> [b] : a != b }");
-    Result<> result;
-    nest.dependences(Reassociation::kNone).foreach_map([&](const isl::map& pair) {
-      if (!result || isl::union_map(pair).apply_domain(iteration).apply_range(iteration).intersect(apart).is_empty())
-        return;
-      const auto named = [&](const std::string& id) {
-        return std::ranges::find(nest.statements(), id, &NestStatement::name)->block->name;
-      };
-      result = fail(ErrorCode::E210,
-                    fmt::format("block {} meets in another iteration what block {} touches",
-                                named(pair.range_tuple_id().name()), named(pair.domain_tuple_id().name())),
-                    "loop " + loop.var->name);
-    });
-    return result;
+    const auto meet = [&](const isl::union_map& one, const isl::union_map& other) {
+      return !nest.written(one).apply_range(nest.touched(other).reverse()).intersect(apart).is_empty();
+    };
+    if (!meet(iteration, iteration)) return {};
+    for (const NestStatement& writer : nest.statements())
+      for (const NestStatement& other : nest.statements())
+        if (meet(of_statement(iteration, writer), of_statement(iteration, other)))
+          return fail(ErrorCode::E210,
+                      fmt::format("block {} meets in another iteration what block {} touches", writer.block->name,
+                                  other.block->name),
+                      "loop " + loop.var->name);
+    return fail(ErrorCode::E210, "iterations meet", "loop " + loop.var->name);
   });
 }
 

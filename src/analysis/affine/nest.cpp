@@ -354,6 +354,14 @@ isl::union_map AffineNest::kept_in_order(isl::union_map updates, Reassociation r
   return others;
 }
 
+isl::union_map AffineNest::written(const isl::union_map& place) const {
+  return writes_.unite(updates_).apply_domain(place);
+}
+
+isl::union_map AffineNest::touched(const isl::union_map& place) const {
+  return reads_.unite(writes_).unite(updates_).apply_domain(place);
+}
+
 isl::union_map AffineNest::dependences(Reassociation reassociation) const {
   const isl::union_map written = writes_.unite(updates_);
   return kept_in_order(pairs(updates_, updates_, schedule_), reassociation)

@@ -59,6 +59,9 @@ class AffineNest {
   const isl::union_set& domain() const { return domain_; }
   /// S<k>[…] → when: positions in sequences and values of loops, outermost first.
   const isl::union_map& schedule() const { return schedule_; }
+  /// Places of instances → elements that these write, and that they touch at all. `place`: S<k>[…] → where, of some.
+  isl::union_map written(const isl::union_map& place) const;
+  isl::union_map touched(const isl::union_map& place) const;
   /// Pairs of instances that touch one element, one of them to write it, the earlier first.
   isl::union_map dependences(Reassociation reassociation) const;
   /// Those of them between which no other instance surely writes the element. All others follow from these in turn, so

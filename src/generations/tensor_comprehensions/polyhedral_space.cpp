@@ -10,6 +10,7 @@
 namespace fettle {
 namespace {
 
+// Orders found for one program are used again for others of its points.
 class PolyhedralSpace : public Space {
  public:
   std::string name() const override { return "polyhedral"; }
@@ -29,11 +30,18 @@ class PolyhedralSpace : public Space {
     options.fusion = static_cast<FusionStrategy>(fusion);
     FETTLE_TRY(const size_t skewing, choose("skewing", {"allowed", "none"}, {0.8, 0.2}));
     options.allow_skewing = skewing == 0;
+    FETTLE_TRY(const size_t orthant, choose("orthant", {"positive", "any"}, {0.8, 0.2}));
+    options.positive_orthant = orthant == 0;
+    if (threads > 1) {
+      FETTLE_TRY(const size_t order, choose("tile_order", {"in_turn", "wavefronts", "diamonds"}, {0.2, 0.4, 0.4}));
+      options.tile_order = static_cast<TileOrder>(order);
+    }
     for (int level = 0; level < 3; ++level) {
       FETTLE_TRY(const ValueRef size,
                  sample_categorical(s, {{8, 16, 32, 64, 128, 256}, {1, 1, 1, 1, 1, 1}, fmt::format("tile_{}", level)}));
       options.tiles.emplace_back(size);
     }
+    FETTLE_TRY(options.unroll, sample_categorical(s, {{1, 2, 4, 8, 16}, {1, 1, 1, 1, 1}, "unroll"}));
     const BlockNode& root = workload.root();
     int element_bytes = 1;
     each_node<BlockNode>(root.body, [&](const BlockNode& block) {
@@ -42,9 +50,22 @@ class PolyhedralSpace : public Space {
     });
     options.lanes = target->vector_lanes(element_bytes);
     options.parallel = threads > 1;
+    options.found = found_for(workload);
     FETTLE_TRY_VOID(reschedule_program(s, options));
     return s;
   }
+
+ private:
+  std::shared_ptr<FoundOrders> found_for(const Func& workload) const {
+    if (of_ != workload) {
+      of_ = workload;
+      found_ = make_found_orders();
+    }
+    return found_;
+  }
+
+  mutable Func of_;
+  mutable std::shared_ptr<FoundOrders> found_;  // of that program
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // tunes.
 
 #include "generations/generation.h"
+#include "generations/tensor_comprehensions/genetic_search.h"
 #include "generations/tensor_comprehensions/polyhedral_space.h"
 
 namespace fettle {
@@ -12,6 +13,11 @@ constexpr SpaceDef kSpaces[] = {
      make_polyhedral_space},
 };
 
+constexpr StrategyDef kStrategies[] = {
+    {"roulette", "Tensor Comprehensions' genetic search: parents by their speed, three for a child, ten elites",
+     [](Workbench& bench, uint64_t seed) { return make_roulette_search(bench, {.seed = seed}); }},
+};
+
 }  // namespace
 
 // Its own tuner measures a hundred candidates a generation, without a model, one program after the other.
@@ -19,11 +25,11 @@ extern constinit const GenerationDef tensor_comprehensions_generation = {
     .name = "tensor_comprehensions",
     .meaning = "Tensor Comprehensions: isl's schedules, options and tile sizes by genetic search without a model",
     .spaces = kSpaces,
-    .strategies = {},
+    .strategies = kStrategies,
     .cost_models = {},
     .schedulers = {},
     .space = "polyhedral",
-    .strategy = "genetic",
+    .strategy = "roulette",
     .cost_model = "prediction",
     .scheduler = "round-robin",
     .batch = 100};

@@ -51,16 +51,20 @@ std::optional<ChannelMap> map_of_batch_norm(const Node* node) {
   return map;
 }
 
-// Of a product with, a sum with, or a normalization by one constant for each index along `axis`.
+// Of a product with, a division by, a sum with, or a normalization by one constant for each index along `axis`.
 std::optional<ChannelMap> map_along(const Node* node, size_t axis) {
   if (is(node, "BatchNormalization")) return axis == 1 ? map_of_batch_norm(node) : std::nullopt;
-  const bool product = is(node, "Mul");
+  const bool division = is(node, "Div"), product = is(node, "Mul") || division;
   if (!product && !is(node, "Add")) return std::nullopt;
+  if (division && !node->inputs[1]->is_constant()) return std::nullopt;
   const Shape& shape = node->output()->shape();
   const auto found = operands(node, [&](const Value* v) { return along_axis(v, shape, axis).has_value(); });
   if (!found || found->second->shape() != shape) return std::nullopt;
   std::vector<double> values = *along_axis(found->first, shape, axis);
   const size_t n = values.size();
+  if (division)
+    for (double& v : values) v = 1 / v;
+  if (!std::ranges::all_of(values, [](double v) { return std::isfinite(v); })) return std::nullopt;
   if (product) return ChannelMap{found->second, std::move(values), std::vector<double>(n, 0.0)};
   return ChannelMap{found->second, std::vector<double>(n, 1.0), std::move(values)};
 }

@@ -20,10 +20,9 @@ namespace fettle::passes {
 constexpr int64_t kMaxContent = 64;
 
 std::optional<std::vector<Dim>> known_content(const Node& node) {
+  if (!node.op->content || node.outputs.size() != 1) return std::nullopt;
   const Value& output = *node.outputs[0];
-  if (!node.op->content || node.outputs.size() != 1 || !output.is_static() ||
-      output.shape().size() > ops::kMaxContentRank)
-    return std::nullopt;
+  if (!output.is_static() || output.shape().size() > ops::kMaxContentRank) return std::nullopt;
   const DType dtype = output.dtype();
   if (!dtype.is_bool() && (!dtype.is_int() || dtype.bits < 32)) return std::nullopt;
   const int64_t count = element_count(output.shape()).value();

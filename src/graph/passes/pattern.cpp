@@ -55,10 +55,17 @@ struct Factors {
   double scale = 1, error = 1e-5;
 };
 
+/// Whether it multiplies its operands, or divides one by a number.
+bool is_product(const Node* node) { return is(node, "Mul") || (is(node, "Div") && as_scalar(node->inputs[1])); }
+
 void collect_factors(const Graph& graph, const Node* product, Factors& factors, int depth) {
   for (Value* input : product->inputs) {
-    const Node* inner = depth > 0 ? made_only_for_us(graph, input, "Mul") : nullptr;
-    if (const auto scalar = as_scalar(input)) {
+    const Node* inner =
+        depth > 0 && graph.use_count(input) == 1 && is_product(input->producer) ? input->producer : nullptr;
+    if (const auto scalar = as_scalar(input); scalar && is(product, "Div")) {
+      factors.scale /= *scalar;
+      factors.error += constant_error(input->constant->dtype);
+    } else if (scalar) {
       factors.scale *= *scalar;
       factors.error += constant_error(input->constant->dtype);
     } else if (inner) {
@@ -152,7 +159,7 @@ class Matcher {
   bool match_product(const Pattern& p, Value* value, const Next& next) {
     constexpr int kDepth = 4;
     Factors factors;
-    if (const Node* product = made_by(value, "Mul"))
+    if (const Node* product = value->producer; product && is_product(product))
       collect_factors(graph_, product, factors, kDepth);
     else
       factors.values.push_back(value);

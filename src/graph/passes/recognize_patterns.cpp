@@ -66,9 +66,7 @@ bool tanh_gelu(Graph& graph, const Match& m) {
 }
 
 // x / √2, also where its inverse is no number of the type
-Pattern over_root_of_two(const Pattern& x) {
-  return one_of({node("Mul", {x, number(M_SQRT1_2)}), node("Div", {x, number(M_SQRT2)})});
-}
+Pattern over_root_of_two(const Pattern& x) { return product(M_SQRT1_2, {x}); }
 // √(2/π) * (x + 0.044715 x³), or x * √(2/π) * (1 + 0.044715 x²)
 Pattern tanh_gelu_inner(const Pattern& x) {
   const double scale = std::sqrt(2 / M_PI), cubic = 0.044715;
@@ -89,32 +87,32 @@ std::optional<int64_t> first_of_last_dims(const Node* reduce) {
   return axes.front();
 }
 
-// A mean over the last dims, however it is spelled and shaped: ReduceMean, ReduceSum * 1/n. Names of what is found: the
-// reduction, the scale.
+// A mean over the last dims, however it is spelled and shaped: ReduceMean, ReduceSum * 1/n, ReduceSum / n. Names of what
+// is found: the reduction, 1/n, n.
 struct MomentNames {
-  std::string_view reduce, scale;
+  std::string_view reduce, scale, count;
 };
-constexpr MomentNames kMean{"mean.reduce", "mean.scale"}, kMean2{"mean2.reduce", "mean2.scale"},
-    kSquares{"squares.reduce", "squares.scale"};
+constexpr MomentNames kMean{"mean.reduce", "mean.scale", "mean.count"},
+    kMean2{"mean2.reduce", "mean2.scale", "mean2.count"}, kSquares{"squares.reduce", "squares.scale", "squares.count"};
 
 Pattern moment(const MomentNames& names, const Pattern& of) {
-  return same_elements(
-      one_of({node("ReduceMean", {of}).as(names.reduce),
-              node("Mul", {same_elements(node("ReduceSum", {of}).as(names.reduce)), number(names.scale)})}));
+  const Pattern sum = same_elements(node("ReduceSum", {of}).as(names.reduce));
+  return same_elements(one_of({node("ReduceMean", {of}).as(names.reduce), node("Mul", {sum, number(names.scale)}),
+                               node("Div", {sum, number(names.count)})}));
 }
 // The first dim that the moment goes over; nothing where it is none.
 std::optional<int64_t> moment_axis(const Match& m, const MomentNames& names) {
   const Node* reduce = m.node(names.reduce);
   if (!reduce) return {};
   const auto axis = first_of_last_dims(reduce);
-  if (!axis || !m[names.scale]) return axis;
+  const std::string_view given = m[names.scale] ? names.scale : names.count;
+  if (!axis || !m[given]) return axis;
   const Shape& shape = reduce->input(0)->shape();
   const Dim count = element_count(Shape(shape.begin() + *axis, shape.end()));
   if (!count.is_number()) return {};
-  return std::abs(m.number(names.scale) * static_cast<double>(count.value()) - 1) <=
-                 constant_error(m[names.scale]->dtype())
-             ? axis
-             : std::nullopt;
+  const double n = static_cast<double>(count.value()), number = m.number(given);
+  const double ratio = given == names.scale ? number * n : n / number;
+  return std::abs(ratio - 1) <= constant_error(m[given]->dtype()) ? axis : std::nullopt;
 }
 
 // Whether `value` has one element for all of x's dims from `axis` on, and is broadcast along them.
@@ -299,13 +297,12 @@ const std::vector<Rewrite>& rewrites() {
       // of whose squares halves have no room
       {"x / sqrt(mean(x*x) + ε)", node("Div", {x, deviation(mean_square).as("factor")}), is_rms_norm, rms_norm},
       {"x * (1 / sqrt(mean(x*x) + ε))", node("Mul", {x, inverse(mean_square).as("factor")}), is_rms_norm, rms_norm},
-      {"(x * clip(x + 3, 0, 6)) * 1/6", node("Mul", {node("Mul", {x, clipped_by_six(x)}), number(1.0 / 6)}),
-       clips_at_six, hard_swish},
+      {"x * clip(x + 3, 0, 6) * 1/6", product(1.0 / 6, {x, clipped_by_six(x)}), clips_at_six, hard_swish},
       {"(x * clip(x + 3, 0, 6)) * s", node("Mul", {node("Mul", {x, clipped_by_six(x)}), number("s")}), clips_at_six,
        scaled_hard_swish},
       {"x * HardSigmoid(x) {1/6, 1/2}", node("Mul", {node("HardSigmoid", {x}).as("gate"), x}), is_hard_swish_gate,
        hard_swish},
-      {"clip(x + 3, 0, 6) * 1/6", node("Mul", {clipped_by_six(x), number(1.0 / 6)}), clips_at_six, hard_sigmoid},
+      {"clip(x + 3, 0, 6) * 1/6", product(1.0 / 6, {clipped_by_six(x)}), clips_at_six, hard_sigmoid},
       {"x * sigmoid(x)", node("Mul", {node("Sigmoid", {x}), x}), nullptr, swish},
       {"x * sigmoid(x * a)", node("Mul", {node("Sigmoid", {node("Mul", {x, number("a")})}), x}), nullptr, swish},
       {"x * (1 + erf(x / √2)) * 1/2", product(0.5, {x, node("Add", {node("Erf", {over_root_of_two(x)}), number(1)})}),

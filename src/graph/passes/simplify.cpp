@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cfloat>
+#include <cmath>
 #include <limits>
 
 #include "graph/op_util.h"
@@ -46,15 +48,24 @@ bool cube(Graph& graph, const Match& m) {
   return square && becomes_node(graph, m, "Mul", {square->output(), x});
 }
 
+// Powers of two whose inverses are normal numbers, too: products with these are as exact as divisions by them.
+bool have_exact_inverses(const std::vector<double>& values, DType dtype) {
+  const int least = dtype == kF64 ? DBL_MIN_EXP : dtype == kF16 ? -13 : FLT_MIN_EXP;  // of a fraction in [1/2, 1)
+  return std::ranges::all_of(values, [&](double v) {
+    int exponent = 0, of_inverse = 0;
+    if (std::abs(std::frexp(v, &exponent)) != 0.5) return false;
+    std::frexp(1 / v, &of_inverse);
+    return exponent >= least && of_inverse >= least;
+  });
+}
+
 // One form for the rewrites that follow.
 bool by_inverse(Graph& graph, const Match& m) {
   const bool division = is(m.root(), "Div");
   const ConstantTensor& c = *m["c"]->constant;
   std::vector<double> values = to_doubles(c);
-  for (double& v : values) {
-    if (division && v == 0) return false;
-    v = division ? 1.0 / v : -v;
-  }
+  if (division && !have_exact_inverses(values, c.dtype)) return false;
+  for (double& v : values) v = division ? 1.0 / v : -v;
   auto made = exact_constant(values, c.dtype, c.shape);
   if (!made) return false;
   Value* constant = graph.add_constant(m["c"]->name, std::move(*made));
@@ -62,10 +73,20 @@ bool by_inverse(Graph& graph, const Match& m) {
 }
 bool is_real(const Match& m) { return varies(m) && is_float(m); }
 
+// Whether one step does what both do but for rounding: (x + magic) - magic rounds x, and (x * huge) / huge bounds it.
+bool may_combine(double a, double b, bool product) {
+  constexpr double kModest = 1 << 20;
+  const auto is_modest = [&](double v) { return std::abs(v) <= kModest && std::abs(v) >= 1 / kModest; };
+  if (!product) return std::signbit(a) == std::signbit(b);
+  return (is_modest(a) && is_modest(b)) || (std::abs(a) >= 1) == (std::abs(b) >= 1);
+}
+
 bool combine_scalars(Graph& graph, const Match& m) {
   const bool product = is(m.root(), "Mul");
   const double a = m.number("a"), b = m.number("b");
-  auto both = exact_scalar(product ? a * b : a + b, m.root()->output()->dtype());
+  const DType dtype = m.root()->output()->dtype();
+  if (dtype.is_float() && !may_combine(a, b, product)) return false;
+  auto both = exact_scalar(product ? a * b : a + b, dtype);
   if (!both) return false;
   Value* constant = graph.add_constant(m["b"]->name, std::move(*both));
   return becomes_node(graph, m, product ? "Mul" : "Add", {m["x"], constant}, {}, "before");
@@ -265,7 +286,7 @@ const std::vector<Rewrite>& rewrites() {
       {"x ^ -1 → 1 / x", node("Pow", {x, exactly(-1)}), is_real_power,
        [](Graph& g, const Match& m) { return becomes_node(g, m, "Reciprocal", {m["x"]}); }},
       {"x ^ 3 → x * x * x", node("Pow", {x, exactly(3)}), is_power, cube},
-      {"x / c → x * (1/c)", node("Div", {x, constant("c")}), is_real, by_inverse},
+      {"x / 2^n → x * 2^-n", node("Div", {x, constant("c")}), is_real, by_inverse},
       {"x - c → x + (-c)", node("Sub", {x, constant("c")}), is_real, by_inverse},
       {"(x * a) * b → x * (a*b)", chain("Mul"), is_power, combine_scalars},
       {"(x + a) + b → x + (a+b)", chain("Add"), is_power, combine_scalars},

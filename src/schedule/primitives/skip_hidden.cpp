@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/sites.h"
 #include "arith/linear.h"
 #include "ir/annotations.h"
 #include "schedule/dataflow/combiner.h"
@@ -51,8 +52,7 @@ const BlockNode* find_maximum(const Stmt& body) {
 
 // How many iterations of `loop` some instance of the block counts in; null where `limit` does not tell.
 Expr iterations(const Func& func, const ForNode& loop, const BlockNode& block, const Expr& limit) {
-  VarMap bindings;
-  for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
+  const VarMap bindings = binding_map(block);
   Analyzer analyzer = analyzer_at(func, &block);
   LinearForm form = linear_form(analyzer.simplify(substitute(limit, bindings)));
   const int64_t step = form.coeff_of(loop.var);

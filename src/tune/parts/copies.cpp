@@ -1,5 +1,6 @@
 #include "tune/parts/copies.h"
 
+#include "analysis/sites.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
@@ -18,8 +19,7 @@ size_t vector_loop(const BlockNode& block, const std::vector<Var>& vars, const s
   size_t vector = vars.size();
   const StoreNode* store = single_store(block);
   if (!store) return vector;
-  VarMap bindings;
-  for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
+  const VarMap bindings = binding_map(block);
   std::vector<Expr> indices;
   for (const Expr& index : store->indices) indices.push_back(substitute(index, bindings));
   const std::vector<int64_t> strides = access_strides(*store->buffer, indices, vars, typical);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/sites.h"
 #include "ir/compare.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
@@ -198,8 +199,7 @@ class Rows {
     const BlockNode* node = find_block(s_.func()->body, part.name);
     const StoreNode* store = node ? single_store(*node) : nullptr;
     if (!store) return {};
-    VarMap bindings;
-    for (const IterVar& iter : node->iters) bindings[iter.var.get()] = iter.binding;
+    const VarMap bindings = binding_map(*node);
     std::vector<Var> vars;
     for (const ForNode* loop : loops_around(s_.func(), node))
       if (!is_one(loop->extent)) vars.push_back(loop->var);

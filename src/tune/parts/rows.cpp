@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/sites.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
@@ -23,8 +24,7 @@ Result<std::vector<RowLoop>> own_loops(Schedule& s, const RowPart& part, BlockRe
   FETTLE_TRY(const Loops all, get_loops(s, {.block = block}));
   const StoreNode* store = single_store(*node);
   if (!store) return fail(ErrorCode::E230, part.name + " is not one store");
-  VarMap bindings;
-  for (const IterVar& iter : node->iters) bindings[iter.var.get()] = iter.binding;
+  const VarMap bindings = binding_map(*node);
   std::vector<Expr> indices;
   for (const Expr& index : store->indices) indices.push_back(substitute(index, bindings));
   std::vector<RowLoop> loops;

@@ -94,19 +94,22 @@ void PointMakers::work(const std::string& workload) {
     const size_t i = next_++;
     const PointRequest& request = requests_[i];
     const DescribeFn& describe = *describe_;
+    const std::function<bool()>& gives_up = *gives_up_;
     lock.unlock();
-    MadePoint made = maker.make(request, describe);
+    MadePoint made = gives_up && gives_up() ? MadePoint() : maker.make(request, describe);
     lock.lock();
     results_[i] = std::move(made);
     if (++finished_ == requests_.size()) done_.notify_one();
   }
 }
 
-std::vector<MadePoint> PointMakers::make(std::span<const PointRequest> requests, const DescribeFn& describe) {
+std::vector<MadePoint> PointMakers::make(std::span<const PointRequest> requests, const DescribeFn& describe,
+                                         const std::function<bool()>& gives_up) {
   if (requests.empty()) return {};
   std::unique_lock lock(mutex_);
   requests_ = requests;
   describe_ = &describe;
+  gives_up_ = &gives_up;
   results_.assign(requests.size(), {});
   next_ = finished_ = 0;
   asked_.notify_all();

@@ -66,8 +66,9 @@ class PointMakers {
   PointMakers& operator=(const PointMakers&) = delete;
 
   /// One for each request, in their order, whichever thread makes them. `describe` is called by all threads at once;
-  /// empty: points are not described.
-  std::vector<MadePoint> make(std::span<const PointRequest> requests, const DescribeFn& describe);
+  /// empty: points are not described. So is `gives_up`; what is not made any more is as if it were not legal.
+  std::vector<MadePoint> make(std::span<const PointRequest> requests, const DescribeFn& describe,
+                              const std::function<bool()>& gives_up = {});
 
  private:
   void work(const std::string& workload);
@@ -79,6 +80,7 @@ class PointMakers {
   std::condition_variable asked_, done_;
   std::span<const PointRequest> requests_;  // of the call at hand, as `describe_`
   const DescribeFn* describe_ = nullptr;
+  const std::function<bool()>* gives_up_ = nullptr;
   std::vector<MadePoint> results_;
   size_t next_ = 0, finished_ = 0;
   bool end_ = false;

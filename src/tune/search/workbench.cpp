@@ -46,6 +46,7 @@ const Candidate* Workbench::make(const DecisionMap& decisions, uint64_t key) {
   if (seed)
     if (const auto number = known_points_.find(asked, *seed))
       return *number < 0 ? nullptr : candidates_[static_cast<size_t>(*number)].get();
+  if (gives_up_ && gives_up_()) return nullptr;
   ++made_;
   const auto schedule = space_.generate(workload_, target_, threads_, key, asked);
   if (!schedule) return nullptr;
@@ -83,7 +84,7 @@ std::vector<const Candidate*> Workbench::make_all(std::span<const PointRequest> 
     std::vector<PointRequest> asked;
     for (const size_t i : places) asked.push_back(requests[i]);
     made_ += static_cast<int64_t>(asked.size());
-    std::vector<MadePoint> points = makers_->make(asked, describe_now());
+    std::vector<MadePoint> points = makers_->make(asked, describe_now(), gives_up_);
     for (size_t n = 0; n < points.size(); ++n) made[places[n]] = std::move(points[n]);
   };
   make_points(open);

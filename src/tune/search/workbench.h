@@ -41,6 +41,9 @@ class Workbench {
   /// candidates are described by the function that was given for that, if any.
   void rank_by_model_alone() { ranks_by_model_alone_ = true; }
   void describe_unpredicted_by(DescribeFn describe) { describe_unpredicted_ = std::move(describe); }
+  /// From now on no point is made while `gives_up` says so: a search is to end soon. Several threads call it. Empty:
+  /// all are made.
+  void give_up_when(std::function<bool()> gives_up) { gives_up_ = std::move(gives_up); }
   /// Ends the search threads until make_all() wants them again.
   void rest() { makers_.reset(); }
   /// All decisions of that point, and nothing more. Nothing where the space has no program there.
@@ -102,6 +105,7 @@ class Workbench {
   CostModel& model_;
   DescribeFn describe_, describe_unpredicted_;
   bool ranks_by_model_alone_ = false;
+  std::function<bool()> gives_up_;
   std::vector<std::unique_ptr<Candidate>> candidates_;  // null: forgotten
   std::unordered_multimap<Digest, int64_t> by_program_;
   std::unordered_map<Digest, int64_t> by_decisions_;  // -1: it has no lowering, or was forgotten

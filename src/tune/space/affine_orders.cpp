@@ -170,6 +170,9 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
     options.fusion = kind.fusion;
     options.tiles = kind.tiles;
     options.straight_rows = kind.straight_rows;
+    // Scanning fronts of tiles of three rows takes isl seconds, and they are no faster.
+    const bool goes_in_fronts = kind.straight_rows && !is_deep(ctx.schedule.func());
+    options.tile_order = goes_in_fronts ? TileOrder::kDiamonds : TileOrder::kInTurn;
     options.register_tiles = kind.register_tiles;
     options.step_blocks = kind.step_blocks;
     RuleContext trial = ctx;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/sites.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 
@@ -18,8 +19,7 @@ Expr plain_condition(const Expr& condition) {
 
 std::set<const VarNode*> guarded_taps(const BlockNode& block, const std::set<const VarNode*>& tile,
                                       const std::set<const VarNode*>& reduction) {
-  VarMap bindings;
-  for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
+  const VarMap bindings = binding_map(block);
   std::set<const VarNode*> taps;
   const auto look_at = [&](const Expr& condition) {
     for (const Expr& part : conjuncts(plain_condition(condition))) {

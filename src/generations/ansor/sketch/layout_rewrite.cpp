@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "analysis/sites.h"
 #include "generations/ansor/sketch/conditions.h"
 #include "generations/ansor/sketch/register_sums.h"
 #include "generations/ansor/sketch/scheduled.h"
@@ -52,8 +53,7 @@ std::optional<std::vector<Digit>> digits_of(const Expr& index, const std::vector
 //   W[k, j] in for j_0: for k_0: for k_1: for j_1   →   (k, j) → (j // 16, k // 8, k % 8, j % 16)
 std::optional<IndexMap> layout_for(const BlockNode& block, const std::vector<Expr>& indices, const Buffer& buffer,
                                    const std::vector<const ForNode*>& loops) {
-  VarMap bindings;
-  for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
+  const VarMap bindings = binding_map(block);
   IndexMap map;
   std::vector<std::pair<size_t, Expr>> outputs;  // by the loop's place
   for (size_t d = 0; d < indices.size(); ++d) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/sites.h"
 #include "analysis/verify.h"
 #include "generations/ansor/sketch/thread_binding.h"
 #include "generations/ansor/sketch/unrolled_size.h"
@@ -20,8 +21,7 @@ bool moves_rows(const ForNode& pipelined, const BlockNode& block) {
   const StoreNode* store = single_store(block);
   const auto loops = loops_between(pipelined.body, &block);
   if (!store || loops.empty()) return true;
-  VarMap bindings;
-  for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
+  const VarMap bindings = binding_map(block);
   const auto strides_one = [&](const Buffer& buffer, const std::vector<Expr>& indices) {
     std::vector<Expr> placed;
     for (const Expr& index : indices) placed.push_back(substitute(index, bindings));
