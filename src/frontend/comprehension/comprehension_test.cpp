@@ -173,6 +173,12 @@ TEST(Comprehension, IndicesOfDataStayInside) {
                {{"O", o}});
 }
 
+TEST(Comprehension, ProductsOfIndicesAreChecked) {
+  Table a = some({5}), squares({3});
+  for (int k = 0; k < 3; ++k) squares(k) = a(k * k);
+  expect_makes("def f(float(N) A) -> (C) { C(i) = A(i * i) where i in 0:3 }", {{"A", a}}, {{"C", squares}});
+}
+
 TEST(Comprehension, ConditionsGuardWhatTheyRead) {
   Table i = some({4}), o({6});
   for (int k = 0; k < 6; ++k) o(k) = k >= 1 && k < 5 ? i(k - 1) : 0;
@@ -396,6 +402,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"def f(float(N) A, int32(N) B) -> (B) { B(i) = A(i) }", kMeaning, "1:47",
                 "B is of int32, and the value is float; cast it"},
         Refused{"def f(float(4) A) -> (C) { C(i) = A(i) where i in 0:5 }", kMeaning, "1:35",
+                "index 0 of A goes to 4, and its extent is 4"},
+        Refused{"def f(float(4) A) -> (C) { C(i) = A(i * i) where i in 0:3 }", kMeaning, "1:35",
                 "index 0 of A goes to 4, and its extent is 4"},
         Refused{"def f(float(N) A) -> (C) { C(i) = A(i - 2) where i in 0:N }", kMeaning, "1:35",
                 "index 0 of A begins at -2; state a range: where i in begin:end"},

@@ -40,7 +40,7 @@ Form product_form(const Value& a, const Value& b) {
   const Affine *x = affine_of(a), *y = affine_of(b);
   if (x && y && y->is_constant()) return affine_form(*x * y->constant);
   if (x && y && x->is_constant()) return affine_form(*y * x->constant);
-  return of_data();
+  return combined(IndexForm::Kind::kProduct, a, b);
 }
 
 // By what is at least 1.

@@ -82,6 +82,9 @@ std::optional<Ranges::Interval> Ranges::interval(const IndexForm& form) const {
       return Interval{floordiv(a->least, b->least), floordiv(a->most, b->least)};
     case Kind::kMax:
       return Interval{max(a->least, b->least), max(a->most, b->most)};
+    case Kind::kProduct:
+      if (a->least.min() < 0 || b->least.min() < 0) return std::nullopt;
+      return Interval{a->least * b->least, a->most * b->most};
     case Kind::kEither:
       return Interval{min(a->least, b->least), max(a->most, b->most)};
     default:

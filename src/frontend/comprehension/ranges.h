@@ -29,7 +29,7 @@ std::string to_string(const Affine& a);
 
 /// An integer of indices and sizes: what can be said of it before the program runs.
 struct IndexForm {
-  enum class Kind : uint8_t { kAffine, kFloorDiv, kFloorMod, kMin, kMax, kEither, kSum, kData };
+  enum class Kind : uint8_t { kAffine, kFloorDiv, kFloorMod, kMin, kMax, kEither, kSum, kProduct, kData };
   Kind kind = Kind::kData;
   Affine affine = {};                                         // kAffine
   std::shared_ptr<const IndexForm> a = nullptr, b = nullptr;  // kFloorDiv, kFloorMod: by b, which is constant
