@@ -13,9 +13,9 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string model, out, method = "minmax", activations = "u8";
+  std::string model, out, method, activations = "u8";
   std::vector<std::string> samples, exclude;
-  double percentile = quantize::Options().percentile;
+  double percentile = 0;  // not given
   int threads = 0;
   PassNames without;
   Limits limits;
@@ -53,8 +53,9 @@ std::string table_of(const quantize::QuantizedModel& made) {
                         value.range.least, value.range.most, value.affine.scale, value.affine.zero_point,
                         value.signal_to_noise_db ? decibels_text(*value.signal_to_noise_db) : "");
   for (const quantize::OutputError& output : made.outputs)
-    text +=
-        fmt::format("output \"{}\": {} of signal over noise\n", output.name, decibels_text(output.signal_to_noise_db));
+    text += std::isfinite(output.signal_to_noise_db)
+                ? fmt::format("output \"{}\": {:.1f} dB of signal over noise\n", output.name, output.signal_to_noise_db)
+                : fmt::format("output \"{}\": as of floats\n", output.name);
   return text;
 }
 
@@ -64,15 +65,25 @@ int64_t bytes_of(const std::string& path) {
   return ignored ? 0 : static_cast<int64_t>(size);
 }
 
+/// Either is enough to ask for percentiles.
+Result<quantize::RangeMethod> method_of(const Options& options) {
+  if (options.method == "minmax" && options.percentile > 0)
+    return fail(ErrorCode::E709, "ranges of --method minmax hold all values", "--percentile");
+  return options.method == "percentile" || options.percentile > 0 ? quantize::RangeMethod::kPercentile
+                                                                  : quantize::RangeMethod::kMinMax;
+}
+
 Result<Report> quantize_command(const Options& options) {
+  FETTLE_TRY(const quantize::RangeMethod method, method_of(options));
+  if (std::error_code ignored; std::filesystem::equivalent(options.model, options.out, ignored))
+    return fail(ErrorCode::E709, "the model of floats would be overwritten; name another file", "--output");
   FETTLE_TRY(const OnnxModel model, read_onnx(options.model));
   FETTLE_TRY(const quantize::Samples samples, quantize::open_samples(options.samples, model));
   FETTLE_TRY(const quantize::QuantizedModel made,
              quantize::quantize_model(
                  model, samples,
-                 {.method = options.method == "percentile" ? quantize::RangeMethod::kPercentile
-                                                           : quantize::RangeMethod::kMinMax,
-                  .percentile = options.percentile,
+                 {.method = method,
+                  .percentile = options.percentile > 0 ? options.percentile : quantize::Options().percentile,
                   .activations = options.activations == "s8" ? quantize::ByteType::kS8 : quantize::ByteType::kU8,
                   .per_channel = !options.per_tensor,
                   .exclude = options.exclude,
@@ -97,7 +108,7 @@ Result<Report> quantize_command(const Options& options) {
                   })}};
   if (needs_data_file(made.model)) report.json["data_file"] = options.out + ".data";
   report.text = fmt::format(
-      "{}: {} products of bytes, {} weights and {} other values in bytes; {:.1f} MB from {:.1f} MB\n", options.out,
+      "{}: {} products of bytes, {} weights and {} other values in bytes; {:.3g} MB from {:.3g} MB\n", options.out,
       made.n_products, made.n_weights, made.values.size(), static_cast<double>(bytes_of(options.out)) * 1e-6,
       static_cast<double>(bytes_of(options.model)) * 1e-6);
   if (needs_data_file(made.model)) report.text += fmt::format("its weights lie in {}.data\n", options.out);
@@ -122,11 +133,11 @@ Command add_quantize_command(App& app) {
           "folder of any of these")
       ->required()
       ->type_name("PATH");
-  made->add_option("--method", options->method, "how ranges are taken from the samples")
-      ->capture_default_str()
+  made->add_option("--method", options->method, "how ranges are taken from the samples; default: minmax")
       ->one_of({"minmax", "percentile"});
-  made->add_option("--percentile", options->percentile, "what share of the values a range of --method percentile holds")
-      ->capture_default_str()
+  made->add_option("--percentile", options->percentile,
+                   fmt::format("what share of the values a range of --method percentile holds; default: {}",
+                               quantize::Options().percentile))
       ->between(50.0, 100.0);
   made->add_flag("--per-tensor", options->per_tensor, "one scale for each weight, not one for each of its channels");
   made->add_option("--activations", options->activations, "the type of what is no weight; weights are s8")

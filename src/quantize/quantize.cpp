@@ -117,7 +117,7 @@ class Quantizer {
     for (const LeftNode& node : selection_.left) ++counts[node.reason];
     std::string text;
     for (const auto& [reason, count] : counts)
-      text += fmt::format("{} {} of {} nodes", text.empty() ? ":" : ";", reason, count);
+      text += fmt::format("{} {} ({} node{})", text.empty() ? ":" : ";", reason, count, count == 1 ? "" : "s");
     return text;
   }
 
@@ -134,7 +134,8 @@ class Quantizer {
   }
 
   Result<> observe() {
-    say(fmt::format("{} values are observed on {} samples", selection_.groups.size(), samples_.count));
+    say(fmt::format("{} values are observed on {} sample{}", selection_.groups.size(), samples_.count,
+                    samples_.count == 1 ? "" : "s"));
     FETTLE_TRY(observed_, group_observed(model_, values_in_order(), open_));
     for (const std::string& name : observed_.lost) refused_[name] = fmt::format("\"{}\" is no tensor", name);
     for (const std::vector<std::string>& names : observed_.groups) {

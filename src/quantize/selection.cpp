@@ -129,7 +129,12 @@ class Selector {
       return reason.empty() ? std::nullopt : std::optional(reason);
     }
     const TensorProto* weights = index_.constant(operand);
-    if (!weights) return fmt::format("other nodes compute its weights \"{}\"", operand);
+    if (!weights) {
+      const int maker = index_.producer(operand);
+      if (maker >= 0 && index_.node(maker).op_type() == "DequantizeLinear")
+        return fmt::format("its weights \"{}\" are quantised already", operand);
+      return fmt::format("other nodes compute its weights \"{}\"", operand);
+    }
     if (weights->data_type() != TensorProto::FLOAT)
       return fmt::format("its weights are {}", onnx_reader::data_type_name(weights->data_type()));
     if (std::ranges::count(weights->dims(), 0) > 0) return "its weights are empty";

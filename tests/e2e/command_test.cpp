@@ -60,6 +60,22 @@ TEST_F(Command, VerifiesARun) {
   EXPECT_EQ(little.at("left_out").size(), 2u) << little;
 }
 
+TEST_F(Command, QuantizesIntoAnotherFile) {
+  const std::vector<std::string> on_itself = {"quantize",         path("model.onnx"), "-o",
+                                              path("model.onnx"), "--calibrate",      path("x.npy")};
+  const std::string before = read("model.onnx");
+  const Outcome refused = fettle(on_itself);
+  EXPECT_NE(refused.status, 0);
+  EXPECT_NE(refused.err.find("E709"), std::string::npos) << refused.err;
+  EXPECT_EQ(read("model.onnx"), before);
+
+  std::vector<std::string> options = {"quantize",    path("model.onnx"), "-o",           path("bytes.onnx"),
+                                      "--calibrate", path("x.npy"),      "--percentile", "90"};
+  EXPECT_EQ(run(options).at("products"), 1);
+  options.insert(options.end(), {"--method", "minmax"});
+  EXPECT_NE(fettle(options).err.find("--percentile"), std::string::npos);
+}
+
 TEST_F(Command, ChecksAModel) {
   const json checked = run({"check", path("model.onnx")});
   EXPECT_EQ(checked.at("valid"), true);
