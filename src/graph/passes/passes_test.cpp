@@ -33,6 +33,29 @@ TEST_F(PassTest, PowersQuotientsAndChains) {
   optimize_to("Mul 2");  // x*x, then times 0.75
 }
 
+// Each step rounds, overflows and cancels as it does by itself.
+TEST_F(PassTest, QuotientsAndChainsThatAreNotExactStay) {
+  Value* x = input("x", {4});
+  g.add_output("third", op("Div", {x, number(3)}));
+  g.add_output("denormal", op("Div", {x, number(std::ldexp(1.0, 127))}));  // whose inverse is flushed
+  g.add_output("rounded", op("Add", {op("Add", {x, number(12582912)}), number(-12582912)}));
+  g.add_output("bounded", op("Mul", {op("Mul", {x, number(1e30)}), number(1e-30)}));
+  optimize_to("Add 2, Div 2, Mul 2");
+}
+
+TEST_F(PassTest, NormsByQuotients) {
+  Value* x = input("x", {2, 5, 8});
+  Attrs last = ints("axes", {-1});
+  const auto mean = [&](Value* v) { return op("Div", {op("ReduceSum", {v}, last), number(8)}); };
+  const auto third = [&](Value* v) { return op("Div", {op("ReduceSum", {v}, last), number(3)}); };
+  Value* deviation = op("Sqrt", {op("Add", {mean(op("Mul", {x, x})), number(1e-5)})});
+  g.add_output("y", op("Div", {x, deviation}));
+  Value* other = op("Sqrt", {op("Add", {third(op("Mul", {x, x})), number(1e-5)})});
+  g.add_output("z", op("Div", {x, other}));
+  optimize_and_compare();
+  EXPECT_EQ(std::ranges::count_if(g.nodes(), [](const Node* n) { return n->op->name == "RMSNormalization"; }), 1);
+}
+
 TEST_F(PassTest, TransposesJoin) {
   Value* x = input("x", {2, 3, 4});
   Value* y = op("Transpose", {op("Transpose", {x}, ints("perm", {1, 2, 0}))}, ints("perm", {2, 0, 1}));
