@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 
 #include <nanobind/stl/map.h>
@@ -13,6 +15,7 @@
 
 #include "expr.h"
 #include "ir/text.h"
+#include "polyhedral/scheduler.h"
 #include "program.h"
 #include "schedule/state.h"
 #include "schedule/trace/explain.h"
@@ -213,6 +216,34 @@ Decisions to_decisions(nb::handle value) {
   return std::make_shared<const DecisionMap>(nb::cast<DecisionMap>(value));
 }
 
+namespace {
+
+template <class Choice, size_t n>
+Choice one_of(const std::array<std::string_view, n>& names, const std::string& name) {
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) raise(ErrorCode::E709, fmt::format("'{}' is none of {}", name, fmt::join(names, ", ")));
+  return static_cast<Choice>(found - names.begin());
+}
+
+void order_blocks(const PySchedule& schedule, const std::vector<std::string>& blocks, const std::string& fusion,
+                  bool skewing, bool positive_orthant, const std::vector<int64_t>& tiles, const std::string& tile_order,
+                  int64_t unroll, int64_t lanes, bool parallel) {
+  on_owner_thread();
+  PolyhedralOptions options;
+  options.blocks = blocks;
+  options.fusion = one_of<FusionStrategy>(kFusionNames, fusion);
+  options.allow_skewing = skewing;
+  options.positive_orthant = positive_orthant;
+  options.tiles.assign(tiles.begin(), tiles.end());
+  options.tile_order = one_of<TileOrder>(kTileOrderNames, tile_order);
+  options.unroll = unroll;
+  options.lanes = lanes;
+  options.parallel = parallel;
+  take(reschedule_program(schedule.get(), options));
+}
+
+}  // namespace
+
 void bind_schedules(nb::module_& m) {
   nb::class_<PyRef>(m, "Ref");
   bind_ref<PyLoop>(m, "Loop", "A loop, as a step returned it.");
@@ -330,6 +361,12 @@ void bind_schedules(nb::module_& m) {
       .def_prop_ro(
           "block_names", [](const PySchedule& s) { return block_names(s.get().func()); },
           "Of the program as it is now, in its order.")
+      .def("order_blocks", &order_blocks, nb::arg("blocks") = std::vector<std::string>(), nb::kw_only(),
+           nb::arg("fusion") = "preserve_3_coincident", nb::arg("skewing") = true, nb::arg("positive_orthant") = false,
+           nb::arg("tiles") = std::vector<int64_t>(), nb::arg("tile_order") = "in_turn", nb::arg("unroll") = 1,
+           nb::arg("lanes") = 1, nb::arg("parallel") = false,
+           "Adds the steps of an order that isl's scheduler finds, by the options of Tensor Comprehensions. Of these "
+           "blocks, or of all.")
       .def(
           "replay",
           [](const PySchedule& s, const std::string& trace) {

@@ -14,8 +14,9 @@ namespace fettle {
 std::vector<Expr> in_fronts(const std::vector<Expr>& rows, const std::vector<int64_t>& factors, size_t first,
                             const std::vector<Expr>& within);
 
-/// (t, c t + x + s, …) → (c t - x + s, c t + x + s, …): diamonds in place of tiles that all lean one way. So a front is a whole
-/// row of tiles, from the first on (Bandishti et al., Tiling stencil computations to maximize parallelism, SC 2012).
+/// (t, c t + x + s, …) → (c t - x + s, c t + x + s, …): diamonds in place of tiles that all lean one way. So a front is
+/// a whole row of tiles, from the first on (Bandishti et al., Tiling stencil computations to maximize parallelism, SC
+/// 2012).
 /// Nothing where rows are others.
 std::optional<std::vector<IndexMap>> leaning_both_ways(const std::vector<IndexMap>& maps);
 

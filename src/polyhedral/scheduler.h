@@ -1,9 +1,11 @@
 #pragma once
 // A program's blocks in an order that isl's scheduler finds, as steps of a schedule.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analysis/affine/isl_context.h"
@@ -24,6 +26,10 @@ enum class TileOrder {
   kWavefronts,  // tiles of one diagonal
   kDiamonds,    // the same of tiles that lean both ways, so that all of a front may begin at once; else wavefronts
 };
+
+/// Their names, in their order: "max", …; "in_turn", ….
+inline constexpr std::array<std::string_view, 3> kFusionNames = {"max", "preserve_3_coincident", "min"};
+inline constexpr std::array<std::string_view, 3> kTileOrderNames = {"in_turn", "wavefronts", "diamonds"};
 
 /// Orders that isl's scheduler found, to be used again for other options of the same program's schedules.
 class FoundOrders;

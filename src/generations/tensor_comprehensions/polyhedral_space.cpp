@@ -10,6 +10,8 @@
 namespace fettle {
 namespace {
 
+constexpr std::array<std::string_view, 2> kSkewing = {"allowed", "none"}, kOrthant = {"positive", "any"};
+
 // Orders found for one program are used again for others of its points.
 class PolyhedralSpace : public Space {
  public:
@@ -23,17 +25,18 @@ class PolyhedralSpace : public Space {
     s.set_target(target);
     s.set_address_prefix("polyhedral");
     PolyhedralOptions options;
-    const auto choose = [&](const char* name, std::vector<std::string> names, std::vector<double> weights) {
+    const auto choose = [&](const char* name, std::span<const std::string_view> among, std::vector<double> weights) {
+      const std::vector<std::string> names(among.begin(), among.end());
       return sampling_decider().pick_place(s, {.name = name, .candidates = names, .weights = std::move(weights)});
     };
-    FETTLE_TRY(const size_t fusion, choose("fusion", {"max", "preserve_3_coincident", "min"}, {0.4, 0.4, 0.2}));
+    FETTLE_TRY(const size_t fusion, choose("fusion", kFusionNames, {0.4, 0.4, 0.2}));
     options.fusion = static_cast<FusionStrategy>(fusion);
-    FETTLE_TRY(const size_t skewing, choose("skewing", {"allowed", "none"}, {0.8, 0.2}));
+    FETTLE_TRY(const size_t skewing, choose("skewing", kSkewing, {0.8, 0.2}));
     options.allow_skewing = skewing == 0;
-    FETTLE_TRY(const size_t orthant, choose("orthant", {"positive", "any"}, {0.8, 0.2}));
+    FETTLE_TRY(const size_t orthant, choose("orthant", kOrthant, {0.8, 0.2}));
     options.positive_orthant = orthant == 0;
     if (threads > 1) {
-      FETTLE_TRY(const size_t order, choose("tile_order", {"in_turn", "wavefronts", "diamonds"}, {0.2, 0.4, 0.4}));
+      FETTLE_TRY(const size_t order, choose("tile_order", kTileOrderNames, {0.2, 0.4, 0.4}));
       options.tile_order = static_cast<TileOrder>(order);
     }
     for (int level = 0; level < 3; ++level) {

@@ -43,8 +43,8 @@ Pattern node(std::string_view op, std::vector<Pattern> inputs);
 /// The same whatever its inputs are; of any such operator.
 Pattern node(std::string_view op);
 Pattern node(bool (*accepts)(const OpDef& op));
-/// A product, written as any tree that only it uses, of Mul nodes and divisions by numbers: these factors in any order, and scalars whose product
-/// is about `scale`.
+/// A product, written as any tree that only it uses, of Mul nodes and divisions by numbers: these factors in any order,
+/// and scalars whose product is about `scale`.
 Pattern product(double scale, std::vector<Pattern> factors);
 /// The first that matches.
 Pattern one_of(std::vector<Pattern> choices);

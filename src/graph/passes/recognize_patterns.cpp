@@ -87,8 +87,8 @@ std::optional<int64_t> first_of_last_dims(const Node* reduce) {
   return axes.front();
 }
 
-// A mean over the last dims, however it is spelled and shaped: ReduceMean, ReduceSum * 1/n, ReduceSum / n. Names of what
-// is found: the reduction, 1/n, n.
+// A mean over the last dims, however it is spelled and shaped: ReduceMean, ReduceSum * 1/n, ReduceSum / n. Names of
+// what is found: the reduction, 1/n, n.
 struct MomentNames {
   std::string_view reduce, scale, count;
 };
