@@ -26,8 +26,11 @@ IrModule elementwise(const std::string& name, DType type, int lanes, int args) {
   func->name = "f";
   func->params = {{a}, {b}, {c, ParamKind::kOutput}};
   func->int_params = {{.var = n}};
-  if (name == "exp2") in[0] = in[0] * constant(std::numbers::ln2, in[0].dtype());
-  func->body = make_for(i, 0, n, store(c, {at}, math(name == "exp2" ? "exp" : name, in)));
+  const bool is_exp2 = name.starts_with("exp2");
+  if (name == "exp2 of at most 0")
+    in[0] = select(lt(constant(0, in[0].dtype()), in[0]), constant(0, in[0].dtype()), in[0]);
+  if (is_exp2) in[0] = in[0] * constant(std::numbers::ln2, in[0].dtype());
+  func->body = make_for(i, 0, n, store(c, {at}, math(is_exp2 ? "exp" : name, in)));
   IrModule module;
   module.funcs["f"] = Func(func);
   return module;
@@ -199,6 +202,14 @@ TEST(MathFunctions, PowersOfTwo) {
       if (x[i] == std::floor(x[i])) {
         ASSERT_EQ(wide[i], static_cast<float>(exact)) << x[i] << ' ' << target;
       }
+    }
+    run<float>("exp2 of at most 0", kF32, 8, x, {}, out, target);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double exact = std::exp2(x[i] > 0 ? 0.0 : static_cast<double>(x[i]));
+      if (exact < std::numeric_limits<float>::min())
+        ASSERT_LT(out[i], std::numeric_limits<float>::min()) << x[i] << ' ' << target;
+      else
+        ASSERT_LE(ulps(out[i], static_cast<long double>(exact)), 3) << x[i] << ' ' << target;
     }
     for (const int lanes : {1, 4, 8}) {
       run<float>("exp2", kF32, lanes, x, {}, out, target);

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "ir/compare.h"
 
 // Polynomials are minimax fits over the stated interval, relative to the function; coefficients lowest degree first.
 
@@ -235,6 +236,15 @@ class Kit {
     const Expr n = bind_(shifted - magic);
     return times_power_of_two(polynomial(kExp2Nearest32, bind_(inside - n)), shifted, inside);
   }
+  /// The same of an x that is at most 0. What is less than the least normal number is 0.
+  Expr exp2_at_most_1(const Expr& x) const {
+    if (scales_ || scalar_of_vectors_) return exp2(x);
+    const Expr inside = at_least(x, -w_.bias);  // whose power is 0
+    const Expr magic = value(w_.round_magic + w_.bias);
+    const Expr shifted = bind_(inside + magic);
+    const Expr n = bind_(shifted - magic);
+    return bind_(polynomial(kExp2Nearest32, bind_(inside - n)) * power_of_two(shifted));
+  }
   /// e^x for x that leaves 2^n normal, or infinite.
   Expr exp_medium(const Expr& x) const {
     const auto [shifted, n, r] = reduce(x, w_.bias);
@@ -384,6 +394,18 @@ Expr power_of_two_of(const Expr& exponent) {
   return factor && static_cast<float>(*factor) == std::numbers::ln2_v<float> ? product->a : nullptr;
 }
 
+/// Whether it is at most 0 wherever it is a number: select(0 < x, 0, x).
+bool is_at_most_0(const Expr& e) {
+  const auto* chosen = e.as<SelectNode>();
+  const auto* compared = chosen ? chosen->condition.as<BinaryNode>() : nullptr;
+  const auto is_0 = [](const Expr& x) {
+    const double* number = as_float(x);
+    return number && *number == 0;
+  };
+  return compared && compared->op == BinaryOp::kLt && is_0(compared->a) && is_0(chosen->if_true) &&
+         structural_equal(compared->b, chosen->if_false);
+}
+
 /// x^n of integers for a constant n >= 0, by squaring; null for others.
 Expr constant_integer_power(const Expr& x, const Expr& n, const BindValue& bind) {
   const int64_t* exponent = as_int(n);
@@ -414,7 +436,10 @@ Expr expand_math_function(std::string_view name, const std::vector<Expr>& args, 
   std::vector<Expr> in;
   const DType work = (small ? kF32 : type.element()).with_lanes(type.lanes);
   if (name == "exp" && type.bits == 32)
-    if (const Expr x = power_of_two_of(args[0])) return Kit(work, bind, scales).exp2(bind(x));
+    if (const Expr x = power_of_two_of(args[0])) {
+      const Kit kit(work, bind, scales);
+      return is_at_most_0(x) ? kit.exp2_at_most_1(bind(x)) : kit.exp2(bind(x));
+    }
   for (const Expr& arg : args) in.push_back(bind(small ? cast(work, arg) : arg));
   const Expr& x = in[0];
   const auto finished = [&](Expr e) { return e.dtype() == type ? e : bind(cast(type, std::move(e))); };

@@ -306,8 +306,11 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
   const auto exponent = [&](const Expr& of) {
     return of_two ? of * constant(x.factor * std::numbers::log2e, make.dtype()) : of;
   };
+  // No exponent is above 0, but by rounding. Powers of two take fewer instructions where that is known.
   const auto power = [&](const Expr& of) {
-    return math("exp", {of_two ? of * constant(std::numbers::ln2, make.dtype()) : of});
+    if (!of_two) return math("exp", {of});
+    const Expr zero = constant(0, make.dtype());
+    return math("exp", {select(lt(zero, of), zero, of) * constant(std::numbers::ln2, make.dtype())});
   };
 
   // The maximum of each block of keys, then of all up to there.
