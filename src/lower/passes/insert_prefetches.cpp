@@ -126,8 +126,8 @@ class Spreader : public StmtMutator {
     int64_t length = 1, count = 1, stride = 0;
   };
 
-  // The nests that do nothing but copy. They end before the loads of later turns could have come, so the nests behind
-  // them ask for what they copy next.
+  // The nests that do nothing but copy, or widen. They end before the loads of later turns could have come, so the
+  // nests behind them ask for what they copy next.
   void find_fills() {
     walk(loop_.body, [&](const Stmt& s) {
       const auto* nest = s.as<ForNode>();
@@ -151,7 +151,8 @@ class Spreader : public StmtMutator {
       inner = &loop->body;
     }
     const auto* copy = inner->as<StoreNode>();
-    const auto* source = copy ? copy->value.as<LoadNode>() : nullptr;
+    const auto* widened = copy ? copy->value.as<CastNode>() : nullptr;
+    const auto* source = copy ? (widened ? widened->a : copy->value).as<LoadNode>() : nullptr;
     if (!source || source->indices.size() != 1 || reads_memory(source->indices[0])) return {};
     if (!own_.contains(copy->buffer.get()) || copy->buffer->scope == kScopeRegister) return {};
     if (own_.contains(source->buffer.get())) return {};

@@ -5,12 +5,14 @@
 #include <optional>
 
 #include "ir/annotations.h"
+#include "ir/query.h"
 #include "schedule/primitives.h"
 #include "target/caches.h"
 #include "tune/parts/copies.h"
 #include "tune/parts/inline.h"
 #include "tune/parts/layouts.h"
 #include "tune/parts/loops.h"
+#include "tune/parts/materialized_factors.h"
 #include "tune/parts/panels.h"
 #include "tune/parts/phases.h"
 #include "tune/parts/preferences.h"
@@ -51,6 +53,7 @@ struct Tiling {
   std::optional<size_t> blocked;            // the reduce iterator that depth cuts
   std::optional<size_t> unrolled_channels;  // few, and so unrolled beside the taps
   BlockRef panels = {};                     // which fills them
+  std::string wide;                         // the block that makes what panels are of, of a narrow factor; or none
 
   Result<int64_t> pick(const std::string& choice, std::vector<int64_t> candidates, size_t preferred = 0,
                        std::vector<double> weights = {}) const {
@@ -82,7 +85,9 @@ struct Tiling {
   bool waits_for_writes() const;
   int64_t panels_of_long_runs() const;
   Result<bool> pack();
+  Result<> pack_narrow(int64_t width);
   Result<> pack_rows();
+  Result<> fuse_runs(Loops& reduce, const std::vector<size_t>& iters);
   Result<> tile_loops(bool padded, BlockRef back);
   bool guards_rows(size_t iter) const;
   bool guards_lanes(size_t iter) const;
@@ -106,6 +111,21 @@ bool fills_l2(const Tiling& t) {
            for (const Expr& extent : load.buffer->shape) bytes *= extent_of(extent, t.typical).value;
            return 4 * bytes > 3 * l2;
          });
+}
+
+// Of the loops around a block from `first` on, those that are short, from the innermost one outwards: the vectors of a
+// step, and what one byte holds.
+Result<> unroll_short_loops(Schedule& s, BlockRef block, size_t first) {
+  constexpr int64_t kShort = 8;
+  FETTLE_TRY(const Loops loops, get_loops(s, {.block = block}));
+  int64_t copies = 1;
+  for (size_t l = loops.size() - 1; l-- > first;) {
+    FETTLE_TRY(const int64_t turns, loop_extent(s, loops[l]));
+    copies *= turns;
+    if (turns == 0 || copies > kShort) return {};
+    FETTLE_TRY_VOID(unroll(s, {.loop = loops[l]}));
+  }
+  return {};
 }
 
 TileProblem tile_problem(const Tiling& t) {
@@ -210,6 +230,14 @@ Result<> Tiling::choose_packing() {
   if (roles.panel || !roles.packable || !roles.row || !structure.multiplies_two_loads || options.shared > 0) return {};
   const AccessPattern& load = structure.loads[*roles.packable];
   if (load.touches(*roles.row) || structure.store.buffer->dtype != load.buffer->dtype) return {};
+  if (const BlockNode* node = find_block(func->body, name)) {
+    const BlockNode* maker = materialized_for(func, *node, load.buffer);
+    if (maker && load.strides[roles.vector] == 1) {
+      wide = maker->name;
+      roles.panel = roles.packable;
+      return {};
+    }
+  }
   const int64_t run = choice.tile.vectors * lanes * load.buffer->dtype.element_bytes();
   int64_t tiles = (extent(*roles.row) + choice.tile.rows - 1) / choice.tile.rows, stride = 0;
   for (size_t i : roles.outside) tiles *= extent(i);
@@ -390,6 +418,7 @@ bool Tiling::panels_keep_windows() const {
 // Which loop is outside of the other: that over panels of columns, or that over tiles of rows.
 Result<> Tiling::order_tiles() {
   enum : int64_t { kPanelsOutside, kRowsOutside, kRowsInBlocks };
+  if (!wide.empty()) return {};  // one panel at a time is wide
   std::vector<int64_t> orders = {kPanelsOutside, kRowsOutside};
   // Where each row has vectors of its own (depthwise convolutions, pooling), panels outside keep the rows that windows
   // share in the first-level cache; but an image that fills the second-level cache is best read in one go.
@@ -455,6 +484,7 @@ bool Tiling::streams_from_l2() const {
 Result<bool> Tiling::pack() {
   if (!roles.panel) return false;
   const AccessPattern& load = structure.loads[*roles.panel];
+  if (!wide.empty()) FETTLE_TRY_VOID(pack_narrow(choice.tile.vectors * lanes));
   FETTLE_TRY(panels, pack_panels(s, block, load.buffer,
                                  panel_map(structure, roles, load, choice.tile.vectors * lanes, layouts.blocked_reduce,
                                            lanes)));
@@ -462,7 +492,41 @@ Result<bool> Tiling::pack() {
     FETTLE_TRY(const BlockNode* copy, block_node(s, panels));
     made.insert(made.end(), {copy->name, copy->name + "_pad"});
   }
+  if (!wide.empty()) {
+    FETTLE_TRY(const BlockRef maker, get_block(s, {.name = wide}));
+    FETTLE_TRY_VOID(compute_inline(s, {.block = maker}));
+  }
   return roles.vector_loads.size() == 1;
+}
+
+// The constants of which wide panels are made lie in panels, too: (n, …) → (n // width, …, n % width)
+Result<> Tiling::pack_narrow(int64_t width) {
+  const auto next = [&]() -> std::optional<std::pair<Buffer, size_t>> {
+    const Func now = s.func();
+    const BlockNode* maker = find_block(now->body, wide);
+    const VarNode* column = maker->iters.back().var.get();
+    std::optional<std::pair<Buffer, size_t>> found;
+    each_node<LoadNode>(maker->body, [&](const LoadNode& load) {
+      for (size_t d = 0; d < load.indices.size(); ++d)
+        if (!found && load.indices[d].get() == column && is_constant(now, load.buffer)) found = {load.buffer, d};
+    });
+    return found;
+  };
+  while (const auto narrow = next()) {
+    const auto& [buffer, along] = *narrow;
+    IndexMap map;
+    for (size_t d = 0; d < buffer->shape.size(); ++d) map.inputs.push_back(make_var("d" + std::to_string(d)));
+    const Expr column = map.inputs[along];
+    map.outputs.push_back(floordiv(column, Expr(width)));
+    for (size_t d = 0; d < map.inputs.size(); ++d)
+      if (d != along) map.outputs.push_back(map.inputs[d]);
+    map.outputs.push_back(floormod(column, Expr(width)));
+    FETTLE_TRY(const BlockRef maker, get_block(s, {.name = wide}));
+    FETTLE_TRY(const BlockRef copy, pack_panels(s, maker, buffer, map));
+    FETTLE_TRY(const BlockNode* node, block_node(s, copy));
+    made.insert(made.end(), {node->name, node->name + "_pad"});
+  }
+  return {};
 }
 
 // Reads the rows from a copy whose innermost dimension is that of the reduction. The copy is scheduled as any block.
@@ -494,6 +558,30 @@ Result<bool> Tiling::unrolls_windows() {
     return false;
   FETTLE_TRY(const int64_t whole, pick("unroll_windows", {0, 1}));
   return whole != 0;
+}
+
+// Taps and channels of one row that lie in one run: one loop. So are the steps of a factor that is unpacked, of which a
+// block of steps, a byte and what it holds are loops of their own.
+Result<> Tiling::fuse_runs(Loops& reduce, const std::vector<size_t>& iters) {
+  const size_t inner = iters.back();
+  if (layouts.blocked_reduce || blocked || is_open(inner) || extent(inner) > 16) return {};
+  int64_t run = extent(inner);
+  for (size_t r = iters.size() - 1; r > 0; --r) {
+    const size_t a = iters[r - 1], b = iters[r];
+    const bool one_run = !is_open(a) && !is_unrolled(a) && !is_unrolled(b) && extent(a) > 1 && extent(b) > 1 &&
+                         !roles.row_loads.empty() &&
+                         std::all_of(structure.loads.begin(), structure.loads.end(), [&](const AccessPattern& load) {
+                           const bool packed = roles.panel && &load == &structure.loads[*roles.panel];
+                           return packed || (!load.guarded && load.strides[inner] == 1 && load.strides[a] == run);
+                         });
+    if (!one_run) return {};
+    FETTLE_TRY(const LoopRef fused, fuse(s, {.loops = {reduce[reduce.size() - 2], reduce.back()}}));
+    reduce.pop_back();
+    reduce.back() = fused;
+    if (wide.empty()) return {};
+    run *= extent(a);
+  }
+  return {};
 }
 
 Result<> Tiling::tile_loops(bool padded, BlockRef back) {
@@ -571,27 +659,15 @@ Result<> Tiling::tile_loops(bool padded, BlockRef back) {
   FETTLE_TRY(const bool whole, unrolls_windows());
   for (size_t r = 0; r < reduce.size(); ++r)
     if (whole || is_unrolled(reduce_iters[r])) FETTLE_TRY_VOID(unroll(s, {.loop = reduce[r]}));
-  // Taps and channels of one row that lie in one run: one loop.
-  if (reduce.size() >= 2 && !layouts.blocked_reduce && !blocked) {
-    const size_t a = reduce_iters[reduce.size() - 2], b = reduce_iters.back();
-    const bool one_run = !is_open(a) && !is_open(b) && !is_unrolled(a) && !is_unrolled(b) && extent(b) <= 16 &&
-                         extent(a) > 1 && extent(b) > 1 && !roles.row_loads.empty() &&
-                         std::all_of(structure.loads.begin(), structure.loads.end(), [&](const AccessPattern& load) {
-                           const bool packed = roles.panel && &load == &structure.loads[*roles.panel];
-                           return packed || (!load.guarded && load.strides[b] == 1 && load.strides[a] == extent(b));
-                         });
-    if (one_run) {
-      FETTLE_TRY(const LoopRef run, fuse(s, {.loops = {reduce[reduce.size() - 2], reduce.back()}}));
-      reduce.pop_back();
-      reduce.back() = run;
-    }
-  }
+  FETTLE_TRY_VOID(fuse_runs(reduce, reduce_iters));
 
   Loops dealt_out = outer;
   if (fills_each_panel()) {
     FETTLE_TRY_VOID(compute_at(s, {.block = panels, .loop = columns[0], .preserve_unit_loops = false}));
     const auto at = std::ranges::find(outer, columns[0]) - outer.begin();
-    FETTLE_TRY_VOID(vectorize_copy(s, panels, static_cast<size_t>(at) + 1 + (blocked ? 1 : 0), lanes, false));
+    const size_t around = static_cast<size_t>(at) + 1 + (blocked ? 1 : 0);
+    FETTLE_TRY_VOID(vectorize_copy(s, panels, around, lanes, false));
+    if (!wide.empty()) FETTLE_TRY_VOID(unroll_short_loops(s, panels, around));
     FETTLE_TRY_VOID(finish(panels));
     dealt_out.resize(static_cast<size_t>(at) + 1);
   }

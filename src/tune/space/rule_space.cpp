@@ -24,6 +24,7 @@
 #include "tune/space/affine_orders.h"
 #include "tune/space/rules/attention.h"
 #include "tune/space/rules/factored_sum.h"
+#include "tune/space/rules/materialized_factors.h"
 #include "tune/space/rules/split_product.h"
 #include "tune/space/rules/winograd.h"
 #include "tune/space/space.h"
@@ -37,6 +38,7 @@ constexpr Stage kStages[] = {
     {"winograd", choose_winograd},
     {"split_product", choose_split_product},
     {"factored_sum", choose_factored_sum},
+    {"materialized_factors", choose_materialized_factors},
     {"lane_reductions", [](RuleContext& ctx) { return lane_reductions(ctx.schedule, *ctx.target, *ctx.decider); }},
     {"auto_inline", [](RuleContext& ctx) { return auto_inline(ctx.schedule, *ctx.target, *ctx.decider); }},
 };

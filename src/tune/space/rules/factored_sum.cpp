@@ -5,6 +5,7 @@
 
 #include "schedule/reformulation.h"
 #include "tune/parts/factored_sum.h"
+#include "tune/parts/materialized_factors.h"
 
 namespace fettle {
 namespace {
@@ -36,7 +37,10 @@ Result<> choose_factored_sum(RuleContext& ctx) {
   const auto sum = factorable_sum(ctx.schedule.func());
   if (!sum) return {};
   ctx.schedule.set_address_prefix("factored_sum/" + *sum);
-  FETTLE_TRY(const int64_t factored, choose(ctx, "factored", {1, 0}, 0, {0.9, 0.1}));
+  const auto narrow = narrow_product(ctx.schedule.func(), *ctx.target);
+  const bool unpacks_once = narrow && narrow->fills_panels();
+  const auto weights = unpacks_once ? std::vector{0.5, 0.5} : std::vector{0.9, 0.1};
+  FETTLE_TRY(const int64_t factored, choose(ctx, "factored", {1, 0}, unpacks_once ? 1 : 0, weights));
   return factored == 0 ? Result<>() : replace_by_factored_sum(ctx.schedule, *sum).map([](const SumParts&) {});
 }
 
