@@ -84,7 +84,7 @@ inline constexpr int64_t kTilesOfPanel = 3, kManyTilesOfPanel = 24;
 inline constexpr int64_t kPanelsOfPackedRows = 6;
 /// Vectors of columns from which on narrow rows are widened once; and instructions that all rows together save from
 /// which on a panel is. (Halves of f16 are widened as they are loaded: 512 x 512 x 512 takes as long as in f32.)
-inline constexpr int64_t kVectorsOfWideRows = 4, kSavedByWidePanel = 128;
+inline constexpr int64_t kVectorsOfWideRows = 4, kSavedByWidePanel = 96;
 /// Steps of a tile in whose time the lines that it writes have not come from memory.
 inline constexpr int64_t kFewStepsOfWrites = 160;
 /// Of the traffic, what is not hidden behind work: of panels, and of rows.
