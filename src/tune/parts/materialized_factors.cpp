@@ -41,6 +41,18 @@ bool fills_vectors(const Func& func, const Expr& factor, const VarNode* column) 
   return fills;
 }
 
+// Whether some index moves with an output dimension and with the reduction, as those of a convolution do.
+bool has_windows(const Expr& factor, const BlockNode& block) {
+  const auto moves = [&](const Expr& index, IterKind kind) {
+    return std::ranges::any_of(block.iters, [&](const IterVar& i) { return i.kind == kind && uses(index, i); });
+  };
+  bool found = false;
+  each_node<LoadNode>(factor, [&](const LoadNode& load) {
+    for (const Expr& index : load.indices) found |= moves(index, IterKind::kSpatial) && moves(index, IterKind::kReduce);
+  });
+  return found;
+}
+
 // That make a vector of the factor, beside loads: f16 is widened as it is loaded.
 int64_t instructions_of(const Expr& factor) {
   int64_t count = 0;
@@ -69,6 +81,7 @@ std::optional<NarrowProduct> narrow_product(const Func& func, const Target& targ
   const Expr factors[] = {product->a, product->b};
   if (!column || uses_var(factors[0], column) == uses_var(factors[1], column)) return {};
   const int64_t of_columns = uses_var(factors[0], column) ? 0 : 1, of_rows = 1 - of_columns;
+  if (has_windows(factors[0], *block) || has_windows(factors[1], *block)) return {};
 
   NarrowProduct made{.block = block->name};
   const IntEnv typical = typical_values(func);
