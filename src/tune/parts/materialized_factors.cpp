@@ -41,6 +41,12 @@ bool fills_vectors(const Func& func, const Expr& factor, const VarNode* column) 
   return fills;
 }
 
+// Beside a panel, a tile of rows reads elements as they are, or widened.
+bool is_element(const Expr& e) {
+  const auto* converted = e.as<CastNode>();
+  return (converted ? converted->a : e).as<LoadNode>() != nullptr;
+}
+
 // Whether some index moves with an output dimension and with the reduction, as those of a convolution do.
 bool has_windows(const Expr& factor, const BlockNode& block) {
   const auto moves = [&](const Expr& index, IterKind kind) {
@@ -53,9 +59,12 @@ bool has_windows(const Expr& factor, const BlockNode& block) {
   return found;
 }
 
-// That make a vector of the factor, beside loads: f16 is widened as it is loaded.
-int64_t instructions_of(const Expr& factor) {
-  int64_t count = 0;
+// That make a vector of the factor, beside loads: f16 is widened as it is loaded. What is no constant lies in rows
+// apart, which a panel brings together: that counts as one more.
+int64_t instructions_of(const Func& func, const Expr& factor) {
+  bool constant = true;
+  each_node<LoadNode>(factor, [&](const LoadNode& load) { constant &= is_constant(func, load.buffer); });
+  int64_t count = constant ? 0 : 1;
   walk(factor, [&](const Expr& e) {
     if (e.as<LoadNode>() || !reads_memory(e)) return false;
     const auto* converted = e.as<CastNode>();
@@ -93,9 +102,10 @@ std::optional<NarrowProduct> narrow_product(const Func& func, const Target& targ
     else if (!uses(factors[of_columns], iter))
       made.n_rows *= extent;
   }
-  if (is_narrow(func, factors[of_columns]) && fills_vectors(func, factors[of_columns], column))
+  if (is_narrow(func, factors[of_columns]) && fills_vectors(func, factors[of_columns], column) &&
+      is_element(factors[of_rows]))
     made.columns = of_columns;
-  made.instructions = instructions_of(factors[of_columns]);
+  made.instructions = instructions_of(func, factors[of_columns]);
   if (is_narrow(func, factors[of_rows])) made.rows = of_rows;
   return made.rows || made.columns ? std::optional(made) : std::nullopt;
 }

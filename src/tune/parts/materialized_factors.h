@@ -35,7 +35,8 @@ struct NarrowProduct {
 /// The program's only reduction, if that is a sum in f32 of the product of two factors, of which one moves along the
 /// output's last dimension, contiguously or as a constant, and along none that the other one alone moves along.
 /// Narrow: made of elements of at most 16 bits, each index of which is an iterator alone. Nothing where no factor is,
-/// where a tensor intrinsic takes the product, or where one factor is windows of an image.
+/// where a tensor intrinsic takes the product, or where one factor is windows of an image. Columns are narrow only
+/// beside rows that are elements, so that register_tile takes both.
 std::optional<NarrowProduct> narrow_product(const Func& func, const Target& target);
 
 /// Gives these factors, by their numbers, buffers of their own. Errors: those of reformulate
