@@ -96,12 +96,14 @@ TEST(FactoredSumRule, KeepsTheMeaning) {
       // Many rows unpack weights once for all of them.
       const auto narrow = narrow_product(func, *host(threads));
       const bool many = narrow && narrow->fills_panels();
-      if (shape.rows == "50") EXPECT_TRUE(many);
-      if (shape.rows == "7") EXPECT_FALSE(many);
+      if (shape.rows == "50" || shape.rows == "7") {
+        EXPECT_EQ(many, shape.rows == "50");
+      }
       EXPECT_NE(trace.find(many ? "materialize_factors" : "factor_sum"), std::string::npos) << to_text(func) << trace;
       EXPECT_EQ(trace.find(many ? "factor_sum\"" : "materialize_factors"), std::string::npos) << to_text(func) << trace;
-      if (!many)
+      if (!many) {
         EXPECT_NE(trace.find("set_scope"), std::string::npos) << "the rule was refused: " << to_text(func) << trace;
+      }
       for (const int64_t n : shape.rows == "n" ? std::vector<int64_t>{1, 5, 24} : std::vector<int64_t>{0})
         testing::expect_same_kernel(func, *made, *host(threads), threads,
                                     n == 0 ? std::vector<int64_t>() : std::vector<int64_t>{n});
