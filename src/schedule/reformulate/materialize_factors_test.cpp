@@ -7,13 +7,15 @@ namespace {
 
 using testing::schedule_from;
 
-std::string product(const std::string& left, const std::string& right) {
+std::string product(const std::string& left, const std::string& right,
+                    const std::string& reads = "A[vi, vk], B[vk, vj], S[vj]") {
   return R"(func product(A: f16[3, 5], B: f16[5, 4], S: f32[4], O: f32[3, 4] output):
   for i in 3:
     for j in 4:
       for k in 5:
         block O(vi: spatial[3] = i, vj: spatial[4] = j, vk: reduce[5] = k):
-          reads A[vi, vk], B[vk, vj], S[vj]
+          reads )" +
+         reads + R"(
           writes O[vi, vj]
           init:
             O[vi, vj] = 0.0
@@ -42,7 +44,7 @@ TEST(MaterializeFactors, WorksOutEachElementOnce) {
 }
 
 TEST(MaterializeFactors, LeavesOtherFactors) {
-  auto s = schedule_from(product("S[vj]", "f32(B[vk, vj])"));
+  auto s = schedule_from(product("S[vj]", "f32(B[vk, vj])", "B[vk, vj], S[vj]"));
   EXPECT_ERROR(reformulate(s, {s.block("O"), "materialize_factors", {0}}), E228);
   EXPECT_ERROR(reformulate(s, {s.block("O"), "materialize_factors", {1, 0}}), E228);
   EXPECT_ERROR(reformulate(s, {s.block("O"), "materialize_factors", {2}}), E228);
