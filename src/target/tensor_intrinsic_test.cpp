@@ -64,7 +64,7 @@ TEST(TensorIntrinsic, FitTheirTargets) {
   const auto has = [](const char* target, const char* name) {
     return find_tensor_intrinsic(name)->available(parse_target(target).value());
   };
-  EXPECT_TRUE(has("x86-64-avx2", "vpmaddwd_256"));
+  EXPECT_TRUE(has("x86-64-avx2", "vpmaddwd_s16s8_256"));
   EXPECT_FALSE(has("x86-64-avx2", "vpdpbusd_512"));
   EXPECT_FALSE(has("x86-64-avx512", "vpdpbusd_512"));  // the level of the psABI is without VNNI
   EXPECT_FALSE(has("x86-64-avx512", "neon_sdot"));

@@ -10,35 +10,50 @@
 namespace fettle {
 namespace {
 
-// The indices of every access, by iterator number. E214 where one is not an iterator, or a buffer is accessed at
-// different places.
-Result<std::vector<std::pair<Buffer, std::vector<size_t>>>> plain_accesses(const Func& func, const BlockNode& block,
-                                                                           const Combiner& combiner) {
-  std::vector<std::pair<Buffer, std::vector<size_t>>> found;
+// Where a buffer is accessed. An index is an iterator, by its number, or an expression of those that stay as they are.
+struct Access {
+  Buffer buffer;
+  std::vector<Expr> indices;
+  std::vector<std::optional<size_t>> numbers;
+
+  bool has(size_t iter) const { return std::ranges::find(numbers, iter) != numbers.end(); }
+};
+
+// Those of the block, the update's last. E214 where an iterator that is `padded`, or any of the output, is part of
+// another index, or a buffer is accessed at different places.
+Result<std::vector<Access>> accesses_of(const Func& func, const BlockNode& block, const Combiner& combiner,
+                                        const std::vector<bool>& padded) {
+  std::vector<Access> found;
   const auto refuse = [&](std::string why) {
     return refused(ErrorCode::E214, func, &block, "block {}: {}", block.name, why);
   };
-  const auto numbers_of = [&](const Buffer& buffer, const std::vector<Expr>& indices) -> Result<std::vector<size_t>> {
-    std::vector<size_t> numbers;
+  const auto access_of = [&](const Buffer& buffer, const std::vector<Expr>& indices) -> Result<Access> {
+    Access access{buffer, indices, {}};
     for (const Expr& index : indices) {
-      const auto at = std::ranges::find_if(block.iters, [&](const IterVar& i) { return i.var.get() == index.get(); });
-      if (at == block.iters.end()) return refuse(fmt::format("an index of {} is no iterator", buffer->name));
-      numbers.push_back(static_cast<size_t>(at - block.iters.begin()));
+      std::optional<size_t> number;
+      for (size_t i = 0; i < block.iters.size(); ++i) {
+        const VarNode* var = block.iters[i].var.get();
+        if (index.get() == var)
+          number = i;
+        else if ((padded[i] || buffer == combiner.update->buffer) && uses_var(index, var))
+          return refuse(fmt::format("an index of {} is no iterator", buffer->name));
+      }
+      access.numbers.push_back(number);
     }
-    return numbers;
+    return access;
   };
   std::vector<const LoadNode*> loads;
   each_node<LoadNode>(combiner.term, [&](const LoadNode& access) { loads.push_back(&access); });
-  for (const LoadNode* access : loads) {
-    FETTLE_TRY(std::vector<size_t> numbers, numbers_of(access->buffer, access->indices));
-    const auto known = std::ranges::find_if(found, [&](const auto& f) { return f.first == access->buffer; });
+  for (const LoadNode* load : loads) {
+    FETTLE_TRY(Access access, access_of(load->buffer, load->indices));
+    const auto known = std::ranges::find_if(found, [&](const Access& f) { return f.buffer == load->buffer; });
     if (known == found.end())
-      found.emplace_back(access->buffer, std::move(numbers));
-    else if (known->second != numbers)
-      return refuse(fmt::format("it accesses {} at different places", access->buffer->name));
+      found.push_back(std::move(access));
+    else if (!structural_equal(known->indices, access.indices))
+      return refuse(fmt::format("it accesses {} at different places", load->buffer->name));
   }
-  FETTLE_TRY(std::vector<size_t> numbers, numbers_of(combiner.update->buffer, combiner.update->indices));
-  found.emplace_back(combiner.update->buffer, std::move(numbers));
+  FETTLE_TRY(Access update, access_of(combiner.update->buffer, combiner.update->indices));
+  found.push_back(std::move(update));
   return found;
 }
 
@@ -79,7 +94,6 @@ Result<Applied> apply_pad_einsum(const Schedule& s, const PadEinsumArgs& args) {
   if (!scope || !is_reduction(block, *scope)) return refused(ErrorCode::E212, func, &block, "block {}", block.name);
   FETTLE_TRY(const Combiner combiner, match_combiner(func, block));
   FETTLE_TRY(const PlainNest nest, plain_nest(func, block));
-  FETTLE_TRY(const auto accesses, plain_accesses(func, block, combiner));
   if (args.padding.size() != block.iters.size())
     return refused(ErrorCode::E202, func, &block, "{} factors for {} iterators", args.padding.size(),
                    block.iters.size());
@@ -96,32 +110,33 @@ Result<Applied> apply_pad_einsum(const Schedule& s, const PadEinsumArgs& args) {
     if (!extent) return refused(ErrorCode::E221, func, &block, "of iterator {}", block.iters[i].var->name);
     extents.push_back(Expr((*extent + args.padding[i] - 1) / args.padding[i] * args.padding[i]));
     padded.push_back(*as_int(extents.back()) != *extent);
-    const auto& output = accesses.back().second;
+  }
+  if (std::ranges::find(padded, true) == padded.end()) return Applied{func, {}};
+  FETTLE_TRY(const std::vector<Access> accesses, accesses_of(func, block, combiner, padded));
+  for (size_t i = 0; i < block.iters.size(); ++i) {
     if (padded[i] && block.iters[i].kind == IterKind::kSpatial &&
-        std::ranges::find(output, i) == output.end())  // more instances would update the same elements
+        !accesses.back().has(i))  // more instances would update the same elements
       return refused(ErrorCode::E214, func, &block, "iterator {} is no index of the output", block.iters[i].var->name);
     if (!padded[i] || block.iters[i].kind != IterKind::kReduce) continue;
     // What is added for the surplus must be zero: zero times zero, for infinity times zero is not.
     const bool zero = combiner.op == BinaryOp::kAdd && is_product_of_loads(combiner.term) &&
-                      std::ranges::all_of(accesses.begin(), accesses.end() - 1, [&](const auto& access) {
-                        return std::ranges::find(access.second, i) != access.second.end();
-                      });
+                      std::ranges::all_of(accesses.begin(), accesses.end() - 1,
+                                          [&](const Access& access) { return access.has(i); });
     if (!zero)
       return refused(ErrorCode::E212, func, &block, "block {} does not sum products whose factors all depend on {}",
                      block.name, block.iters[i].var->name);
   }
-  if (std::ranges::find(padded, true) == padded.end()) return Applied{func, {}};
 
   Applied applied;
   std::vector<Stmt> before, after;
   std::vector<Buffer> fresh;
   BufferMap buffers;
-  for (const auto& [buffer, numbers] : accesses) {
-    if (std::ranges::none_of(numbers, [&](size_t i) { return padded[i]; })) continue;
+  for (const auto& [buffer, indices, numbers] : accesses) {
+    if (std::ranges::none_of(numbers, [&](const auto& i) { return i && padded[*i]; })) continue;
     std::vector<Expr> shape, limits;
-    for (size_t i : numbers) {
-      shape.push_back(extents[i]);
-      limits.push_back(block.iters[i].extent);
+    for (size_t d = 0; d < numbers.size(); ++d) {  // of other indices the whole dimension
+      limits.push_back(numbers[d] ? block.iters[*numbers[d]].extent : buffer->shape[d]);
+      shape.push_back(numbers[d] ? extents[*numbers[d]] : buffer->shape[d]);
     }
     const Buffer large = make_buffer(unique_buffer_name(func, buffer->name + "_pad"), shape, buffer->dtype);
     const std::string name = unique_block_name(func, buffer->name + "_pad");

@@ -44,6 +44,20 @@ TEST(PadEinsum, NothingToDo) {
   EXPECT_EQ(s.func(), before);
 }
 
+// Channels of windows: the image is copied whole, with zeros behind each pixel.
+TEST(PadEinsum, WindowsStayWhereTheyAre) {
+  auto s = schedule_from(testing::kStridedConv);
+  const BlockRef c = s.block("C");
+  const auto copies = pad_einsum(s, {c, {1, 1, 4, 1, 1, 4}});
+  ASSERT_OK(copies);
+  EXPECT_EQ(copies->size(), 3u);
+  EXPECT_NE(to_text(s.func()).find("A_pad[vh + vr, vw * 2 + vq, vc]"), std::string::npos) << to_text(s.func());
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+  auto rows = schedule_from(testing::kStridedConv);
+  EXPECT_ERROR(pad_einsum(rows, {rows.block("C"), {4, 1, 1, 1, 1, 1}}), E214);  // h is part of h + r
+}
+
 TEST(PadEinsum, OnlyTheOutputOfAMaximum) {
   auto s = schedule_from("for i in 5: for k in 6: C[i] max= A[i, k]");
   EXPECT_ERROR(pad_einsum(s, {s.block("C"), {1, 4}}), E212);  // zero may be greater than all

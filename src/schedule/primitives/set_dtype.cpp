@@ -7,16 +7,27 @@
 namespace fettle {
 namespace {
 
-// Loads convert back to the type that they had, stores to the new one.
+// Whether all values of `narrow` are values of `wide`, both integers.
+bool holds(DType wide, DType narrow) {
+  if (!wide.is_int() || !narrow.is_int()) return false;
+  if (wide.code == narrow.code) return wide.bits >= narrow.bits;
+  return wide.code == TypeCode::kInt && wide.bits > narrow.bits;
+}
+
+// Loads convert back to the type that they had, stores to the new one. Where the new type holds all values of the old
+// one, a conversion of what was loaded takes it as it is.
 class Converter : public Mutator {
  public:
   Converter(Buffer from, Buffer to) : from_(std::move(from)), to_(std::move(to)) {}
   using Mutator::rewrite;
   Buffer rewrite(const Buffer& buffer) override { return buffer == from_ ? to_ : buffer; }
   Expr rewrite(const Expr& e) override {
+    if (const auto* conversion = e.as<CastNode>(); conversion && holds(to_->dtype, from_->dtype))
+      if (const auto* source = conversion->a.as<LoadNode>(); source && source->buffer == from_)
+        return cast(e.dtype(), converted(*source));
     const auto* source = e.as<LoadNode>();
     if (!source || !(source->buffer == from_)) return Mutator::rewrite(e);
-    return cast(from_->dtype, load(to_, rewritten(source->indices), rewrite(source->mask)));
+    return cast(from_->dtype, converted(*source));
   }
   Stmt rewrite(const Stmt& s) override {
     const auto* target = s ? s.as<StoreNode>() : nullptr;
@@ -25,6 +36,9 @@ class Converter : public Mutator {
   }
 
  private:
+  Expr converted(const LoadNode& source) {
+    return load(to_, rewritten(source.indices), rewrite(source.mask));
+  }
   std::vector<Expr> rewritten(std::vector<Expr> indices) {
     for (Expr& index : indices) index = rewrite(index);
     return indices;
@@ -53,7 +67,7 @@ Result<Applied> apply_set_dtype(const Schedule& s, const SetDtypeArgs& args) {
 
 }  // namespace
 
-extern constinit const PrimitiveDef set_dtype_def = define_primitive<SetDtypeArgs, apply_set_dtype>("set_dtype", 1);
+extern constinit const PrimitiveDef set_dtype_def = define_primitive<SetDtypeArgs, apply_set_dtype>("set_dtype", 2);
 
 Result<> set_dtype(Schedule& s, const SetDtypeArgs& args) { return run<void>(s, set_dtype_def, args); }
 

@@ -6,7 +6,9 @@ namespace fettle {
 
 /// Stores an internal buffer in another type. Unsafe: values are rounded or wrapped as they are stored, so that results
 /// may differ as far as the type is narrower; nothing checks that this is meant.
-///   set_dtype(T, 0, "f16"):   T[vi] = x;  y = T[vi]   →   T[vi] = f16(x);  y = f32(T[vi])
+///   set_dtype(T, 0, "f16"):   T[vi] = x;  y = T[vi]        →   T[vi] = f16(x);  y = f32(T[vi])
+///   set_dtype(T, 0, "i16"):   T[vi] = x;  y = i32(T[vi])   →   T[vi] = i16(x);  y = i32(T[vi])      T: u8
+/// Integers of which the new type holds all values stay what they are: then results are the same.
 /// buffer_index: which of the block's writes
 /// dtype:        "f32", "bf16", "i8", …
 /// Returns nothing. Costs the conversions; what is moved through memory shrinks or grows.

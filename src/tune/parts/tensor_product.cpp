@@ -72,6 +72,11 @@ std::optional<ProductForm> product_form(const TensorIntrinsicDef& intrinsic) {
   return ProductForm{a->dtype, b->dtype, c->dtype, rows, *as_int(c->shape.back()), *as_int(a->shape.back())};
 }
 
+// The rows' operand is of the intrinsic's type, or is brought to it before: all bytes are numbers of 16 bits.
+bool can_be_rows(DType given, DType wanted) {
+  return given == wanted || ((given == kU8 || given == kI8) && wanted == kI16);
+}
+
 // The longest iterator of the output that moves A and not B, of constant extent.
 std::optional<size_t> longest_row(const BlockStructure& s, const AccessPattern& a, const AccessPattern& b) {
   std::optional<size_t> row;
@@ -105,7 +110,7 @@ std::optional<TensorProduct> tensor_product(const BlockNode& block, const BlockS
     for (const size_t a : {0, 1}) {
       const size_t b = 1 - a;
       const AccessPattern &row = s.loads[a], &panel = s.loads[b];
-      if (row.buffer->dtype != form->a || panel.buffer->dtype != form->b) continue;
+      if (!can_be_rows(row.buffer->dtype, form->a) || panel.buffer->dtype != form->b) continue;
       if (row.touches(*vector) || !panel.touches(*vector) || !is_plain(s, panel)) continue;
       std::optional<size_t> depth;
       for (size_t i = 0; i < s.n_iters(); ++i) {

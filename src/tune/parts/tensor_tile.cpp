@@ -24,6 +24,7 @@ struct DotTiling : TensorTiling {
 
   Result<> decide();
   Result<> tile_loops();
+  Result<> unroll_few_channels(const Loops& steps);
 };
 
 Result<> DotTiling::decide() {
@@ -44,13 +45,17 @@ Result<> DotTiling::decide() {
   }
   std::vector<Tile> tiles = ranked_tiles(p, target);
   // Sequences of instructions need registers of their own.
-  if (product.intrinsic->instructions > 1)
+  if (of_pairs())
+    std::erase_if(tiles,
+                  [&](const Tile& t) { return t.rows * t.vectors + t.vectors + 2 > target.vector_registers; });
+  else if (product.intrinsic->instructions > 1)
     std::erase_if(tiles, [&](const Tile& t) {
       return t.vectors > 1 && t.rows * t.vectors + 2 * t.vectors + 3 > target.vector_registers;
     });
   std::erase_if(tiles, [](const Tile& t) { return t.second_rows > 1; });
   const auto hides_latency = [](const Tile& t) { return t.rows * t.vectors >= preferences::kSumsOfDotProducts; };
-  if (std::ranges::any_of(tiles, hides_latency)) std::erase_if(tiles, std::not_fn(hides_latency));
+  if (!of_pairs() && std::ranges::any_of(tiles, hides_latency))  // the sums of pairs wait for an addition alone
+    std::erase_if(tiles, std::not_fn(hides_latency));
   FETTLE_TRY(tile, pick_tile(s, decider, std::move(tiles), name));
 
   // Where all of B stays in L2, what is written need not drive the rows' operand out of it: each row tile is read once.
@@ -63,6 +68,19 @@ Result<> DotTiling::decide() {
   FETTLE_TRY(const int64_t outside_first,
              decider.pick(s, {"rows_outside", {0, 1}, 2 * read <= l2 && written > l2 ? size_t{1} : size_t{0}}));
   rows_outside = outside_first != 0;
+  return {};
+}
+
+// Of few channels: a loop of few steps takes as long to leave as to run, so the taps of a row are unrolled with them.
+Result<> DotTiling::unroll_few_channels(const Loops& steps) {
+  int64_t unrolled = extent(product.depth) / product.steps;
+  if (!of_pairs() || reduce.empty() || unrolled > preferences::kStepsAtOnce) return {};
+  FETTLE_TRY_VOID(unroll(s, {.loop = steps.back()}));
+  for (size_t i = reduce.size(); i-- > 1;) {
+    unrolled *= extent(reduce[i]);
+    if (unrolled > preferences::kMostUnrolledSteps) break;
+    FETTLE_TRY_VOID(unroll(s, {.loop = steps[i]}));
+  }
   return {};
 }
 
@@ -99,6 +117,7 @@ Result<> DotTiling::tile_loops() {
   FETTLE_TRY(const BlockRef unit,
              tensorize(s, {.target = columns[2], .intrinsic = std::string(product.intrinsic->name)}));
   FETTLE_TRY_VOID(finish(unit));
+  FETTLE_TRY_VOID(unroll_few_channels(steps));
   made.insert(made.end(), {name, name + "_init"});
   const int64_t instructions = structure.points() / (product.lanes * product.steps);
   FETTLE_TRY(const bool dealt_out,
@@ -128,6 +147,7 @@ Result<Finished> tensor_tile(Schedule& s, const Target& target, Decider& decider
   if (tiling.product.of_matrices()) return matrix_tile(std::move(tiling));
   FETTLE_TRY_VOID(tiling.fit(1, tiling.product.lanes));
   FETTLE_TRY_VOID(tiling.lay_out_rows());
+  FETTLE_TRY_VOID(tiling.widen_rows());
   FETTLE_TRY_VOID(tiling.decide());
   FETTLE_TRY_VOID(
       tiling.lay_out_panels(tiling.panel_map(tiling.tile.vectors * tiling.product.lanes, tiling.product.steps)));

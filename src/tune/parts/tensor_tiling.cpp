@@ -6,6 +6,23 @@
 #include "tune/parts/tile_steps.h"
 
 namespace fettle {
+namespace {
+
+// The block that makes `buffer` for this reader alone; nothing where there is none.
+Result<std::optional<BlockRef>> only_writer(Schedule& s, BlockRef reader, const Buffer& buffer) {
+  FETTLE_TRY(const std::vector<BlockRef> producers, get_producers(s, {.block = reader}));
+  std::optional<BlockRef> writer;
+  for (const BlockRef producer : producers) {
+    FETTLE_TRY(const BlockNode* node, block_node(s, producer));
+    if (node->writes.size() != 1 || node->writes.front().buffer != buffer) continue;
+    FETTLE_TRY(const std::vector<BlockRef> readers, get_consumers(s, {.block = producer}));
+    if (writer || readers.size() != 1) return std::optional<BlockRef>();
+    writer = producer;
+  }
+  return writer;
+}
+
+}  // namespace
 
 Result<> TensorTiling::look() {
   FETTLE_TRY(const BlockNode* node, block_node(s, block));
@@ -54,7 +71,11 @@ Result<> TensorTiling::fit(int64_t rows, int64_t columns) {
            (!product.row || extent(*product.row) % rows == 0);
   };
   if (divides()) return {};
-  if (!product.a_is_plain) {
+  // What is copied anyway, into wider numbers, is padded where it lies: windows stay windows.
+  const int depth_dim = a().dimension_of(structure.vars[product.depth]);
+  const bool depth_is_plain = a().indices[static_cast<size_t>(depth_dim)].get() == structure.vars[product.depth].get();
+  const bool in_place = widens() && (depth_is_plain || extent(product.depth) % product.steps == 0);
+  if (!product.a_is_plain && !in_place) {
     FETTLE_TRY(const int64_t read, read_index_of(s, block, a().buffer));
     FETTLE_TRY_VOID(reindex(s, {.block = block, .buffer_index = read}).map([](BlockRef) {}));
     FETTLE_TRY_VOID(look());
@@ -102,6 +123,21 @@ Result<> TensorTiling::lay_out_rows() {
   }
   FETTLE_TRY_VOID(
       transform_layout(s, {.block = block, .buffer_index = read, .buffer_index_type = "read", .index_map = map}));
+  return look();
+}
+
+Result<> TensorTiling::widen_rows() {
+  if (!widens()) return {};
+  const DType wide = type_of_rows();
+  const Buffer narrow = a().buffer;
+  FETTLE_TRY(std::optional<BlockRef> writer, only_writer(s, block, narrow));
+  if (!writer) {
+    const bool constant = is_constant(s.func(), narrow);
+    FETTLE_TRY(const int64_t read, read_index_of(s, block, narrow));
+    FETTLE_TRY(writer, cache_read(s, {.block = block, .read_index = read}));
+    if (constant) FETTLE_TRY_VOID(finish(*writer));
+  }
+  FETTLE_TRY_VOID(set_dtype(s, {.block = *writer, .dtype = wide.to_string()}));
   return look();
 }
 

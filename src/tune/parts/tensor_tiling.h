@@ -32,6 +32,11 @@ struct TensorTiling {
   const AccessPattern& a() const { return structure.loads[product.a]; }
   const AccessPattern& b() const { return structure.loads[product.b]; }
   int64_t extent(size_t iter) const { return structure.extents[iter]; }
+  /// The type in which the intrinsic takes the rows' operand.
+  DType type_of_rows() const { return meaning_of(*product.intrinsic)->params[0].buffer->dtype; }
+  bool widens() const { return a().buffer->dtype != type_of_rows(); }
+  /// Neighbours of 16 bits are multiplied and added up by one instruction, and added to the sum by another.
+  bool of_pairs() const { return type_of_rows() == kI16; }
 
   /// What the block is now; the intrinsic stays what it was at first. E230 no tensor intrinsic fits
   Result<> look();
@@ -42,6 +47,9 @@ struct TensorTiling {
   Result<> fit(int64_t rows, int64_t columns);
   /// The rows' operand with the depth innermost.
   Result<> lay_out_rows();
+  /// The rows' operand in the intrinsic's type: bytes in a copy of 16 bits, made once for all columns. What is a copy
+  /// already, or padded, is stored so.
+  Result<> widen_rows();
   /// B in panels as `map` has them: a copy, or the buffer itself where the program makes it.
   Result<> lay_out_panels(const IndexMap& map);
   /// (batch…, k…, j) in any order → (batch…, j // width, k…, depth // steps, j % width, depth % steps)

@@ -26,6 +26,7 @@ struct Types {
   DType a, b, sum;
 };
 constexpr Types kBytes{kU8, kI8, kI32}, kSignedBytes{kI8, kI8, kI32}, kBrain{kBF16, kBF16, kF32};
+constexpr Types kUnsignedBytes{kU8, kU8, kI32}, kSwappedBytes{kI8, kU8, kI32};
 
 struct MatmulSpec {
   Expr m;
@@ -255,14 +256,66 @@ TEST(MultiLevelTilingWithIntrin, OpenImages) {
 }
 
 TEST(MultiLevelTilingWithIntrin, OtherMachines) {
-  const auto avx2 = with_features("x86-64-avx2", "");
-  expect_tensorized(matmul({.m = 19, .n = 37, .k = 11}), avx2, "vpmaddwd_256");
-  expect_tensorized(matmul({.m = 19, .n = 40, .k = 12, .types = kSignedBytes}), avx2, "vpmaddwd_s8_256");
+  const auto avx_vnni = with_features("x86-64-avx2", ",+avxvnni");
+  expect_tensorized(matmul({.m = 19, .n = 37, .k = 11}), avx_vnni, "vpdpbusd_256");
+  expect_tensorized(matmul({.m = 19, .n = 40, .k = 12, .types = kSignedBytes}), avx_vnni, "vpmaddwd_s8_256");
+  const auto avx512 = with_features("x86-64-avx512", "");
+  expect_tensorized(matmul({.m = 19, .n = 37, .k = 11}), avx512, "vpmaddwd_s16s8_512");
+  expect_tensorized(conv({.types = kUnsignedBytes}), avx512, "vpmaddwd_s16u8_512");
   const auto dotprod = with_features("aarch64-dotprod", "");
   expect_tensorized(matmul({.m = 19, .n = 37, .k = 11}), dotprod, "neon_usdot");
   expect_tensorized(matmul({.m = 19, .n = 37, .k = 11, .types = kSignedBytes}), dotprod, "neon_sdot");
   expect_tensorized(matmul({.m = 19, .n = 37, .k = 11, .types = kSignedBytes}), with_features("aarch64-neon", ""),
                     "neon_smull");
+}
+
+// Without a dot product of bytes the rows' operand becomes numbers of 16 bits, once for all columns.
+TEST(MultiLevelTilingWithIntrin, PairsOf16Bits) {
+  const auto avx2 = with_features("x86-64-avx2", "");
+  for (const Types& types : {kBytes, kSignedBytes, kUnsignedBytes, kSwappedBytes}) {
+    const char* intrinsic = types.b == kI8 ? "vpmaddwd_s16s8_256" : "vpmaddwd_s16u8_256";
+    SCOPED_TRACE(intrinsic);
+    expect_tensorized(matmul({.m = 24, .n = 64, .k = 32, .types = types, .relu = true}), avx2, intrinsic);
+    for (const bool constant : {false, true}) {
+      expect_tensorized(matmul({.m = 19, .n = 37, .k = 11, .types = types, .constant = constant}), avx2, intrinsic);
+      expect_tensorized(
+          matmul({.m = 10, .n = 21, .k = 16, .types = types, .transpose_a = true, .constant = constant, .batch = 3}),
+          avx2, intrinsic);
+    }
+    expect_tensorized(matmul({.m = 1, .n = 70, .k = 33, .types = types}), avx2, intrinsic);
+    expect_tensorized(conv({.types = types}), avx2, intrinsic);
+    expect_tensorized(conv({.n = 2, .h = 9, .w = 10, .ic = 5, .oc = 20, .stride = 2, .types = types}), avx2, intrinsic);
+  }
+  // Largest sums: 255 * 127 twice does not fit into 16 bits.
+  expect_tensorized(matmul({.m = 130, .n = 200, .k = 1024}), avx2, "vpmaddwd_s16s8_256", false);
+  expect_tensorized(conv({.h = 28, .w = 28, .ic = 64, .oc = 64}), avx2, "vpmaddwd_s16s8_256", false);
+  // What lies pixel beside pixel has its weights as rows.
+  expect_tensorized(conv({.ic = 16, .oc = 24, .kernel = 1, .padding = 0, .channels_last = false}), avx2,
+                    "vpmaddwd_s16u8_256");
+
+  const auto s = default_schedule(matmul({.m = 120, .n = 128, .k = 256}), avx2, 1);
+  ASSERT_OK(s);
+  const std::string trace = to_text(s->trace());
+  EXPECT_NE(trace.find("set_dtype"), std::string::npos) << trace;
+  EXPECT_NE(trace.find("tile: 6x2"), std::string::npos) << trace;
+}
+
+// One kernel for any number of rows, whose copies have as many.
+TEST(MultiLevelTilingWithIntrin, OpenRowsOf16Bits) {
+  const auto avx2 = with_features("x86-64-avx2", "");
+  const IntParam n = testing::size("n", 1, 128, 1, 64);
+  for (const int64_t depth : {32, 29}) {
+    const auto of = [&](const Expr& m, const std::vector<IntParam>& sizes) {
+      return matmul({.m = m, .n = 40, .k = depth, .relu = true, .sizes = sizes});
+    };
+    const auto s = default_schedule(of(n.var, {n}), avx2, 1);
+    ASSERT_OK(s);
+    EXPECT_NE(to_text(s->func()).find("tensorize = "), std::string::npos) << to_text(s->func());
+    EXPECT_OK(verify(s->func(), *avx2));
+    if (!has_all(*avx2)) continue;
+    for (const int64_t rows : {1, 2, 3, 7, 16, 31, 100})
+      EXPECT_EQ(result_of(s->func(), *avx2, false, {rows}), result_of(of(rows, {}), *avx2, true)) << rows;
+  }
 }
 
 // Against plain code, where the interpreter would take too long.
