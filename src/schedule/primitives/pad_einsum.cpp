@@ -119,9 +119,9 @@ Result<Applied> apply_pad_einsum(const Schedule& s, const PadEinsumArgs& args) {
       return refused(ErrorCode::E214, func, &block, "iterator {} is no index of the output", block.iters[i].var->name);
     if (!padded[i] || block.iters[i].kind != IterKind::kReduce) continue;
     // What is added for the surplus must be zero: zero times zero, for infinity times zero is not.
-    const bool zero = combiner.op == BinaryOp::kAdd && is_product_of_loads(combiner.term) &&
-                      std::ranges::all_of(accesses.begin(), accesses.end() - 1,
-                                          [&](const Access& access) { return access.has(i); });
+    const bool zero =
+        combiner.op == BinaryOp::kAdd && is_product_of_loads(combiner.term) &&
+        std::ranges::all_of(accesses.begin(), accesses.end() - 1, [&](const Access& access) { return access.has(i); });
     if (!zero)
       return refused(ErrorCode::E212, func, &block, "block {} does not sum products whose factors all depend on {}",
                      block.name, block.iters[i].var->name);

@@ -36,9 +36,7 @@ class Converter : public Mutator {
   }
 
  private:
-  Expr converted(const LoadNode& source) {
-    return load(to_, rewritten(source.indices), rewrite(source.mask));
-  }
+  Expr converted(const LoadNode& source) { return load(to_, rewritten(source.indices), rewrite(source.mask)); }
   std::vector<Expr> rewritten(std::vector<Expr> indices) {
     for (Expr& index : indices) index = rewrite(index);
     return indices;

@@ -76,51 +76,47 @@ lowered func vpmaddwd_s8_256(A: i8[4], B: i8[32], C: i32[8] output, sb: i64 in 4
 // are loaded, for all rows of a tile, and vpmaddwd multiplies and adds neighbours in 32 bits: exact, sums wrap. A's
 // bytes are widened before, once for all columns (TensorTiling::widen_rows).
 constexpr auto vpmaddwd_s16s8_256_meaning = dot_product("vpmaddwd_s16s8_256", "i16", "i8", "i32", 8, 2);
-extern constinit const TensorIntrinsicDef vpmaddwd_s16s8_256_intrinsic = {
-    .name = "vpmaddwd_s16s8_256",
-    .meaning = vpmaddwd_s16s8_256_meaning,
-    .implementation = R"(
+extern constinit const TensorIntrinsicDef vpmaddwd_s16s8_256_intrinsic = {.name = "vpmaddwd_s16s8_256",
+                                                                          .meaning = vpmaddwd_s16s8_256_meaning,
+                                                                          .implementation = R"(
 lowered func vpmaddwd_s16s8_256(A: i16[2], B: i8[16], C: i32[8] output, sb: i64 in 2..2):
   C[ramp(0, 1, 8)] = C[ramp(0, 1, 8)] + `llvm.x86.avx2.pmadd.wd`.i32x8(bitcast.i16x16(broadcast(bitcast.i32(A[ramp(0, 1, 2)]), 8)), i16x16(B[ramp(0, 1, 16)]))
 )",
-    .available = has_pairs_256,
-    .instructions = 2};
+                                                                          .available = has_pairs_256,
+                                                                          .instructions = 2};
 
 // C[8] += A[2] · B[8, 2], i16 times u8 in i32. As vpmaddwd_s16s8_256.
 constexpr auto vpmaddwd_s16u8_256_meaning = dot_product("vpmaddwd_s16u8_256", "i16", "u8", "i32", 8, 2);
-extern constinit const TensorIntrinsicDef vpmaddwd_s16u8_256_intrinsic = {
-    .name = "vpmaddwd_s16u8_256",
-    .meaning = vpmaddwd_s16u8_256_meaning,
-    .implementation = R"(
+extern constinit const TensorIntrinsicDef vpmaddwd_s16u8_256_intrinsic = {.name = "vpmaddwd_s16u8_256",
+                                                                          .meaning = vpmaddwd_s16u8_256_meaning,
+                                                                          .implementation = R"(
 lowered func vpmaddwd_s16u8_256(A: i16[2], B: u8[16], C: i32[8] output, sb: i64 in 2..2):
   C[ramp(0, 1, 8)] = C[ramp(0, 1, 8)] + `llvm.x86.avx2.pmadd.wd`.i32x8(bitcast.i16x16(broadcast(bitcast.i32(A[ramp(0, 1, 2)]), 8)), i16x16(B[ramp(0, 1, 16)]))
 )",
-    .available = has_pairs_256,
-    .instructions = 2};
+                                                                          .available = has_pairs_256,
+                                                                          .instructions = 2};
 
 // C[16] += A[2] · B[16, 2], i16 times i8 in i32, on 512 bits: AVX-512 BW without VNNI. As vpmaddwd_s16s8_256.
 constexpr auto vpmaddwd_s16s8_512_meaning = dot_product("vpmaddwd_s16s8_512", "i16", "i8", "i32", 16, 2);
-extern constinit const TensorIntrinsicDef vpmaddwd_s16s8_512_intrinsic = {
-    .name = "vpmaddwd_s16s8_512",
-    .meaning = vpmaddwd_s16s8_512_meaning,
-    .implementation = R"(
+extern constinit const TensorIntrinsicDef vpmaddwd_s16s8_512_intrinsic = {.name = "vpmaddwd_s16s8_512",
+                                                                          .meaning = vpmaddwd_s16s8_512_meaning,
+                                                                          .implementation = R"(
 lowered func vpmaddwd_s16s8_512(A: i16[2], B: i8[32], C: i32[16] output, sb: i64 in 2..2):
   C[ramp(0, 1, 16)] = C[ramp(0, 1, 16)] + `llvm.x86.avx512.pmaddw.d.512`.i32x16(bitcast.i16x32(broadcast(bitcast.i32(A[ramp(0, 1, 2)]), 16)), i16x32(B[ramp(0, 1, 32)]))
 )",
-    .available = has_pairs_512,
-    .instructions = 2};
+                                                                          .available = has_pairs_512,
+                                                                          .instructions = 2};
 
 // C[16] += A[2] · B[16, 2], i16 times u8 in i32, on 512 bits. As vpmaddwd_s16s8_256.
 constexpr auto vpmaddwd_s16u8_512_meaning = dot_product("vpmaddwd_s16u8_512", "i16", "u8", "i32", 16, 2);
-extern constinit const TensorIntrinsicDef vpmaddwd_s16u8_512_intrinsic = {
-    .name = "vpmaddwd_s16u8_512",
-    .meaning = vpmaddwd_s16u8_512_meaning,
-    .implementation = R"(
+extern constinit const TensorIntrinsicDef vpmaddwd_s16u8_512_intrinsic = {.name = "vpmaddwd_s16u8_512",
+                                                                          .meaning = vpmaddwd_s16u8_512_meaning,
+                                                                          .implementation = R"(
 lowered func vpmaddwd_s16u8_512(A: i16[2], B: u8[32], C: i32[16] output, sb: i64 in 2..2):
   C[ramp(0, 1, 16)] = C[ramp(0, 1, 16)] + `llvm.x86.avx512.pmaddw.d.512`.i32x16(bitcast.i16x32(broadcast(bitcast.i32(A[ramp(0, 1, 2)]), 16)), i16x32(B[ramp(0, 1, 32)]))
 )",
-    .available = has_pairs_512,
-    .instructions = 2};
+                                                                          .available = has_pairs_512,
+                                                                          .instructions = 2};
 
 // C[16] += A[2] · B[16, 2], bf16 times bf16 in f32, by one vdpbf16ps on 512 bits (AVX-512 BF16). Products are exact;
 // the instruction adds that of k = 1 first, then that of k = 0, each sum rounded to the nearest f32 (half to even). It

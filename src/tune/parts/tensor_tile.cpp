@@ -46,8 +46,7 @@ Result<> DotTiling::decide() {
   std::vector<Tile> tiles = ranked_tiles(p, target);
   // Sequences of instructions need registers of their own.
   if (of_pairs())
-    std::erase_if(tiles,
-                  [&](const Tile& t) { return t.rows * t.vectors + t.vectors + 2 > target.vector_registers; });
+    std::erase_if(tiles, [&](const Tile& t) { return t.rows * t.vectors + t.vectors + 2 > target.vector_registers; });
   else if (product.intrinsic->instructions > 1)
     std::erase_if(tiles, [&](const Tile& t) {
       return t.vectors > 1 && t.rows * t.vectors + 2 * t.vectors + 3 > target.vector_registers;

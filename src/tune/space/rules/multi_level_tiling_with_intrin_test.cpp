@@ -116,7 +116,7 @@ std::shared_ptr<const Target> vnni() { return with_features("x86-64-avx512", ",+
 
 bool has_all(const Target& target) {
   const Target host = detect_host(1);
-  for (const char* feature : {"avx2", "avx512vnni", "avx512bf16", "amx-tile"})
+  for (const char* feature : {"avx2", "avxvnni", "avx512vnni", "avx512bf16", "amx-tile"})
     if (target.has_feature(feature) && !host.has_feature(feature)) return false;
   return target.arch == host.arch && host.vector_bits >= target.vector_bits;
 }
