@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "pjrt/compile_options.h"
 #include "pjrt/testing.h"
 #include "runtime/host_calls.h"
@@ -280,6 +282,33 @@ int32_t scale(void* user, const FettleHostCall* call) {
       static_cast<float*>(call->outputs[part].data)[i] = static_cast<const float*>(call->inputs[0].data)[i] *
                                                          static_cast<const float*>(call->inputs[part + 1].data)[i];
   return FETTLE_OK;
+}
+
+constexpr const char* kRandom = R"(
+module @jit_random {
+  func.func public @main(%a: tensor<f32>, %b: tensor<f32>) -> tensor<8xf32> {
+    %shape = stablehlo.constant dense<8> : tensor<1xi64>
+    %0 = stablehlo.rng %a, %b, %shape, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+)";
+
+TEST_F(Pjrt, RandomNumbersAreOthersInEachCallAndProgram) {
+  const Buffer a = buffer_of<float>({1}, PJRT_Buffer_Type_F32, {}), b = buffer_of<float>({3}, PJRT_Buffer_Type_F32, {});
+  std::set<std::vector<float>> seen;
+  for (int k = 0; k < 2; ++k) {
+    Program program;
+    FETTLE_PJRT_OK(compile(kRandom, program));
+    for (int call = 0; call < 3; ++call) {
+      std::vector<Buffer> outputs;
+      FETTLE_PJRT_OK(run(program.get(), {a.get(), b.get()}, 1, outputs));
+      const std::vector<float> numbers = content_of<float>(outputs[0].get());
+      EXPECT_THAT(numbers, testing::Each(testing::AllOf(testing::Ge(1), testing::Lt(3))));
+      seen.insert(numbers);
+    }
+  }
+  EXPECT_EQ(seen.size(), 6u);
 }
 
 TEST_F(Pjrt, ProgramsCallTheHostByName) {

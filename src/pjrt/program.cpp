@@ -9,6 +9,7 @@
 #include "driver/open.h"
 #include "frontend/stablehlo/import.h"
 #include "frontend/stablehlo/read.h"
+#include "graph/random_calls.h"
 #include "pjrt/compile_options.h"
 
 namespace fettle::pjrt {
@@ -86,8 +87,9 @@ std::vector<int> written_over(const ProgramInterface& interface, const PlannedMo
     return planned.schedules[static_cast<size_t>(workload)].info.computes_once;
   };
   for (const OverwrittenInput& pair : overwritten_inputs(planned.plan, computes_once)) {
-    // The last result may be one of effects, which nobody is given.
-    if (static_cast<size_t>(pair.output) >= outputs.size()) continue;
+    // Effects, and the number of calls, are nobody's.
+    if (static_cast<size_t>(pair.output) >= outputs.size() || static_cast<size_t>(pair.input) >= inputs.size())
+      continue;
     const int input = inputs[static_cast<size_t>(pair.input)];
     int& of_output = made[static_cast<size_t>(outputs[static_cast<size_t>(pair.output)])];
     if (of_output < 0 && interface.donated[static_cast<size_t>(input)] && std::ranges::count(made, input) == 0)
@@ -117,6 +119,19 @@ bool are_tensors(const std::vector<ShapeRef>& shapes, std::span<const FettleTens
   return at == tensors.size();
 }
 
+bool has_random_calls(const Model& model) {
+  return !model.inputs().empty() && std::string_view(model.inputs().back().name) == kRandomCalls;
+}
+
+/// Each context of the process counts its calls from another number, so that no two draw the same.
+Result<> begin_random_calls(ModelContext& context) {
+  static std::atomic<int64_t> contexts{0};
+  int64_t first = contexts.fetch_add(1) << 32;
+  FettleTensor number = context.model().inputs().back();
+  number.data = &first;
+  return context.set_state(kRandomCalls, number);
+}
+
 std::string list(std::span<const FettleTensor> tensors) {
   std::string text;
   for (const FettleTensor& tensor : tensors)
@@ -132,15 +147,19 @@ std::string list(const std::vector<ShapeRef>& shapes) {
 }  // namespace
 
 Result<> check_interface(const ProgramInterface& interface, const Model& model) {
-  // The last call with an effect leaves one result more, which nobody is given.
-  std::span<const FettleTensor> outputs = model.outputs();
+  // Random numbers have a state, and the last call with an effect leaves a result: nobody is given these.
+  std::span<const FettleTensor> inputs = model.inputs(), outputs = model.outputs();
+  if (has_random_calls(model)) {
+    inputs = inputs.first(inputs.size() - 1);
+    outputs = outputs.first(outputs.size() - 1);
+  }
   if (!outputs.empty() && std::string_view(outputs.back().name) == "effects" &&
       !are_tensors(interface.outputs, outputs))
     outputs = outputs.first(outputs.size() - 1);
-  if (are_tensors(interface.inputs, model.inputs()) && are_tensors(interface.outputs, outputs)) return {};
-  return fail(ErrorCode::E710, fmt::format("'{}' takes {} and gives {}, and its model takes {} and gives {}",
-                                           interface.name, list(interface.inputs), list(interface.outputs),
-                                           list(model.inputs()), list(model.outputs())));
+  if (are_tensors(interface.inputs, inputs) && are_tensors(interface.outputs, outputs)) return {};
+  return fail(ErrorCode::E710,
+              fmt::format("'{}' takes {} and gives {}, and its model takes {} and gives {}", interface.name,
+                          list(interface.inputs), list(interface.outputs), list(inputs), list(outputs)));
 }
 
 ProgramRun::ProgramRun(const PJRT_Client& client) : team(shared_team(client.threads)) {
@@ -183,6 +202,7 @@ Result<std::unique_ptr<ProgramCall>> Program::take_call() {
     }
   }
   FETTLE_TRY(ModelContext context, model.make_context());
+  if (has_random_calls(model)) FETTLE_TRY_VOID(begin_random_calls(context));
   return std::make_unique<ProgramCall>(ProgramCall{std::move(context),
                                                    {model.inputs().begin(), model.inputs().end()},
                                                    {model.outputs().begin(), model.outputs().end()}});

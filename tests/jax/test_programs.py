@@ -82,6 +82,15 @@ class Programs(unittest.TestCase):
 
         check(function, np.int32(7))
 
+    def test_random_numbers_without_a_key(self):
+        for low, high in ((-1.0, 3.0), (np.float16(0), np.float16(1)), (np.int32(3), np.int32(9))):
+            function = jax.jit(lambda a, b: lax.rng_uniform(a, b, (4, 50)))
+            first, second = np.asarray(function(low, high)), np.asarray(function(low, high))
+            self.assertTrue((first >= low).all() and (first < high).all())
+            self.assertFalse((first == second).all())
+        with self.assertRaisesRegex(Exception, "random numbers in a loop"):
+            jax.jit(lambda: lax.fori_loop(0, 3, lambda i, x: x + lax.rng_uniform(0.0, 1.0, ()), 0.0))()
+
     def test_sort_and_top_k(self):
         check(lambda x: (jnp.sort(x), jnp.argsort(x), lax.top_k(x, 3)), floats(4, 9))
 

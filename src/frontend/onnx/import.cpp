@@ -13,6 +13,7 @@
 #include "frontend/onnx/model_check.h"
 #include "frontend/onnx/model_file.h"
 #include "frontend/onnx/model_writer.h"
+#include "graph/random_calls.h"
 
 namespace fettle {
 namespace onnx_reader {
@@ -26,14 +27,6 @@ int64_t typical_size(const onnx::TensorShapeProto& shape, int axis) {
   for (int d = 1; d < shape.dim_size(); ++d)
     if (is_open(d)) return 1;
   return shape.dim_size() >= kImageRank ? 1 : kUsual;
-}
-
-// The state that counts the model's calls, from 0.
-void count_calls(Scope& scope) {
-  Value* one = scope.graph.add_constant(scope.calls->name + ".one", reshaped(int_list(std::vector<int64_t>{1}), {}));
-  Node* next = scope.graph.add_node(find_op("Add"), scope.calls->name + ".next", {scope.calls, one});
-  scope.graph.add_state({.input = scope.calls, .output = static_cast<int>(scope.graph.outputs().size())});
-  scope.graph.add_output(next->name, next->output());
 }
 
 }  // namespace
@@ -54,7 +47,7 @@ Result<Graph> Importer::run() {
   FETTLE_TRY_VOID(add_nodes(graph.node()));
   if (graph.output_size() == 0) return fail(ErrorCode::E605, "the model has no outputs");
   FETTLE_TRY_VOID(add_outputs(graph));
-  if (scope.calls) count_calls(scope);
+  if (scope.calls) count_random_calls(scope.graph, scope.calls);
   declare_types(graph);
   scope.graph.sort();
   return std::move(scope.graph);

@@ -8,6 +8,7 @@
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/normalize.h"
 #include "graph/op.h"
+#include "graph/random_calls.h"
 #include "graph/strings.h"
 
 namespace fettle::onnx_reader {
@@ -192,7 +193,7 @@ Result<Value*> Importer::calls_in(Scope& scope) {
   if (scope.calls) return scope.calls;
   if (scope.repeats)
     return fail(ErrorCode::E603, "random numbers in a loop, without a seed: each iteration would have the same");
-  if (!scope.parent) return scope.calls = scope.graph.add_input("random.calls", {kI64, {}});
+  if (!scope.parent) return scope.calls = add_random_calls(scope.graph);
   FETTLE_TRY(Value * outside, calls_in(*scope.parent));
   return scope.calls = capture(outside->name, outside, scope);
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "frontend/stablehlo/bytecode_reader.h"
 #include "frontend/stablehlo/functions.h"
@@ -364,6 +365,32 @@ Block OperatorReader::read_block(ByteReader& r, ValueScope& scope, Parent parent
   return block;
 }
 
+// "1.13.0": major and minor. Nothing: it is no version.
+std::optional<std::pair<int, int>> version_of(std::string_view release) {
+  std::array<int, 3> parts{};
+  const char *at = release.data(), *const end = at + release.size();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0 && (at == end || *at++ != '.')) return {};
+    const auto [next, error] = std::from_chars(at, end, parts[i]);
+    if (error != std::errc() || parts[i] < 0) return {};
+    at = next;
+  }
+  if (at != end) return {};
+  return std::pair(parts[0], parts[1]);
+}
+
+// What later versions mean by an operator is not known, even where its name is. Versions of one minor number differ in
+// nothing that is written.
+Result<> check_release(std::string_view release, const std::string& label) {
+  const auto version = version_of(release);
+  if (version && *version >= *version_of(kOldestVersion) && *version <= *version_of(kNewestVersion)) return {};
+  return fail(ErrorCode::E602,
+              fmt::format("an artifact of StableHLO {}; versions {} to {} are read: write it again for version {}, as "
+                          "`stablehlo-translate --serialize --target={}` or serialize_portable_artifact of Python do",
+                          release, kOldestVersion, kNewestVersion, kNewestVersion, kNewestVersion),
+              label);
+}
+
 }  // namespace
 
 Result<Module> parse_bytecode(std::span<const std::byte> bytes, const std::string& label, const Limits& limits) {
@@ -377,7 +404,10 @@ Result<Module> parse_bytecode(std::span<const std::byte> bytes, const std::strin
                 label);
   const std::string_view producer = r.text();
   constexpr std::string_view kProducer = "StableHLO_v";
-  if (producer.starts_with(kProducer)) file.release = producer.substr(kProducer.size());
+  if (producer.starts_with(kProducer)) {
+    file.release = producer.substr(kProducer.size());
+    FETTLE_TRY_VOID(check_release(file.release, label));
+  }
   std::array<std::optional<Section>, kSectionCount> sections;
   while (!r.at_end()) {
     const Section section = read_section(r);

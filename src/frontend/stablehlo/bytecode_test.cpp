@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -102,6 +103,23 @@ TEST(StableHloBytecode, ErrorsNameOperatorAndVersions) {
   const auto newer = read_bytes(bytes);
   ASSERT_FALSE(newer);
   EXPECT_NE(newer.error().message.find("version 7"), std::string::npos);
+}
+
+TEST(StableHloBytecode, OtherVersionsAreRefused) {
+  const std::string given = content(fixtures() / "contraction.1.13.0.mlirbc");
+  const auto error_with = [&](std::string version) {
+    std::string bytes = given;
+    const size_t at = bytes.find("StableHLO_v1.13.0");
+    EXPECT_NE(at, std::string::npos);
+    bytes.replace(at, 17, "StableHLO_v" + version);
+    const auto module = read_bytes(bytes);
+    return module ? std::string() : module.error().to_string();
+  };
+  for (const char* known : {"1.20.0", "1.20.9", "0.9.00"}) EXPECT_EQ(error_with(known), "") << known;
+  for (const char* other : {"1.21.0", "2.00.0", "0.8.99", "1.13.x", "1.1300"}) {
+    EXPECT_THAT(error_with(other), testing::HasSubstr(std::string("StableHLO ") + other));
+    EXPECT_THAT(error_with(other), testing::HasSubstr("0.9.0 to 1.20.0 are read")) << other;
+  }
 }
 
 TEST(StableHloBytecode, LimitsHold) {

@@ -151,6 +151,7 @@ Result<Tensors> while_loop(OpImport& o) {
                                                                      : Way::kCarried);
   Value* effects_before = has_effects ? o.importer.effects() : nullptr;
   std::vector<Scope> bodies(1);
+  bodies[0].repeats = true;
   Tensors carried;  // as they are before the first iteration
   Values rows;      // that iterations stack
   FETTLE_TRY_VOID(o.importer.in_body(bodies[0], "body", [&]() -> Result<> {

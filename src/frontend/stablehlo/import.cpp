@@ -9,7 +9,9 @@
 
 #include "frontend/stablehlo/importer.h"
 #include "frontend/stablehlo/read.h"
+#include "frontend/stablehlo/refused.h"
 #include "graph/op_util.h"
+#include "graph/random_calls.h"
 
 namespace fettle {
 namespace stablehlo {
@@ -19,9 +21,20 @@ constexpr std::string_view kCustomCall = "stablehlo.custom_call";
 
 bool is_return(const Op& op) { return op.name == "stablehlo.return" || op.name == "func.return"; }
 
+// Where the program says that it comes from, and where it stands in the file.
+std::string place_of(const Op& op) {
+  if (op.place.empty() || op.place == op.location) return op.location;
+  return fmt::format("{}, {}", op.location, op.place);
+}
+
 Diagnostic placed(Diagnostic diagnostic, const Op& op) {
-  if (diagnostic.where.find(op.location) == std::string::npos || op.location.empty())
-    diagnostic.where = op.location.empty() ? label_of(op) : fmt::format("{}, {}", label_of(op), op.location);
+  const std::string place = place_of(op);
+  if (place.empty())
+    diagnostic.where = label_of(op);
+  else if (diagnostic.where.find(op.location) == std::string::npos)
+    diagnostic.where = fmt::format("{}, {}", label_of(op), place);
+  else if (diagnostic.where.find(op.place) == std::string::npos)
+    diagnostic.where += ", " + op.place;
   return diagnostic;
 }
 
@@ -45,7 +58,7 @@ class Survey {
   const std::vector<const DenseElements*>& constants() const { return constants_; }
   std::vector<Diagnostic> problems() const {
     std::vector<Diagnostic> list;
-    for (const Op* op : unknown_) list.push_back(placed({ErrorCode::E603, "the operator is not known"}, *op));
+    for (const Op* op : unknown_) list.push_back(placed({ErrorCode::E603, why_refused(*op)}, *op));
     return list;
   }
 
@@ -175,6 +188,15 @@ Value* Importer::effects(Scope& scope) {
   return scope.effects = reach(effects(*scope.around), scope.around, scope);
 }
 
+Result<Importer::Draw> Importer::draw() {
+  Scope* program = scope_;
+  for (; program->around; program = program->around)
+    if (program->repeats)
+      return fail(ErrorCode::E603, "random numbers in a loop: each iteration would have the same. Draw them before it");
+  if (!random_calls_) random_calls_ = add_random_calls(program->graph);
+  return Draw{reach(random_calls_, program), n_draws_++};
+}
+
 Result<> Importer::in_body(Scope& body, std::string name, const std::function<Result<>()>& fill) {
   body.graph = Graph(std::move(name));
   body.around = scope_;
@@ -202,7 +224,9 @@ Result<Tensors> Importer::import_block(const Block& block, const Tensors& argume
     if (!is_return(op)) {
       auto done = import_op(op);
       if (done) continue;
-      if (done.error().code != ErrorCode::kNone) done.error() = placed(std::move(done.error()), op);
+      // An operator in a region of this one has said where it stands.
+      if (done.error().code != ErrorCode::kNone && !is_placed_) done.error() = placed(std::move(done.error()), op);
+      is_placed_ = !problems_;
       if (!problems_) return fail(std::move(done.error()));
       note(std::move(done.error()));
       for (const ValueId result : op.results) frame_->values[result] = {{}, scope_->number, true};
@@ -249,7 +273,7 @@ std::vector<Diagnostic> Importer::problems() {
 Result<> Importer::import_op(const Op& op) {
   FETTLE_TRY_VOID(check_limit(limits_, &Limits::nodes, ++n_ops_));
   const OpEntry* entry = find_entry(op);
-  if (!entry) return fail(ErrorCode::E603, "the operator is not known");
+  if (!entry) return fail(ErrorCode::E603, why_refused(op));
   for (const auto* types : {&op.operand_types, &op.result_types})
     for (const Type& type : *types) FETTLE_TRY_VOID(check_type(type, "an operand or a result"));
   Tensors operands;
@@ -346,8 +370,10 @@ Result<Graph> Importer::run() {
   if (const Survey survey = survey_of_main(module_); !survey.unknown().empty()) {
     std::vector<std::string> unknown;
     for (const Op* op : survey.unknown())
-      unknown.push_back(op->location.empty() ? label_of(*op) : fmt::format("{} ({})", label_of(*op), op->location));
-    return fail(ErrorCode::E603, fmt::format("{}", fmt::join(unknown, ", ")), "operators");
+      unknown.push_back(place_of(*op).empty()
+                            ? fmt::format("{}: {}", label_of(*op), why_refused(*op))
+                            : fmt::format("{} ({}): {}", label_of(*op), place_of(*op), why_refused(*op)));
+    return fail(ErrorCode::E603, fmt::format("{}", fmt::join(unknown, "; ")), "operators");
   }
   FETTLE_TRY_VOID(check_limit(limits_, &Limits::inputs, std::ssize(main->body.arguments)));
   FETTLE_TRY_VOID(check_limit(limits_, &Limits::outputs, std::ssize(main->result_types)));
@@ -362,6 +388,7 @@ Result<Graph> Importer::run() {
   for (size_t i = 0; i < results.size(); ++i)
     FETTLE_TRY_VOID(add_output(name_of(main->result_attributes, i, "jax.result_info", "result"), results[i]));
   if (scope.effects) FETTLE_TRY_VOID(add_output("effects", {.re = scope.effects}));
+  if (random_calls_) count_random_calls(scope.graph, random_calls_);
   scope.graph.sort();
   return std::move(scope.graph);
 }
@@ -381,7 +408,8 @@ ModelSurvey survey_stablehlo(const stablehlo::Module& module) {
   made.format = module.version.empty() ? "StableHLO, text" : fmt::format("StableHLO {}, bytecode", module.version);
   const stablehlo::Survey survey = stablehlo::survey_of_main(module);
   made.operators = survey.operators();
-  for (const stablehlo::Op* op : survey.unknown()) made.missing[stablehlo::label_of(*op)].push_back(op->location);
+  for (const stablehlo::Op* op : survey.unknown())
+    made.missing[stablehlo::label_of(*op)].push_back(stablehlo::place_of(*op));
   for (const stablehlo::DenseElements* constant : survey.constants()) {
     made.parameters += constant->data.n_elems();
     made.parameter_bytes += constant->data.size_bytes;

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <numeric>
 #include <set>
 
 #include "frontend/stablehlo/import.h"
@@ -26,8 +27,9 @@ std::string function(const std::string& inputs, const std::string& type, const s
   return fmt::format("func.func public @main({}) -> {} {{\n{}\n  return %r : {}\n}}\n", inputs, type, body, type);
 }
 
-/// What a program gives, after all passes and as it is planned.
-std::vector<double> numbers_of(const std::string& text, const std::map<std::string, ConstantTensor>& inputs = {}) {
+/// What a program gives, after all passes and as it is planned: its first output by name, or the one that is called so.
+std::vector<double> numbers_of(const std::string& text, const std::map<std::string, ConstantTensor>& inputs = {},
+                               const std::string& output = {}) {
   auto graph = imported(text);
   EXPECT_TRUE(graph) << (graph ? "" : graph.error().to_string());
   if (!graph) return {};
@@ -36,7 +38,8 @@ std::vector<double> numbers_of(const std::string& text, const std::map<std::stri
   if (!plan) return {};
   PlanRunner runner(*graph, *plan, inputs);
   EXPECT_EQ(runner.broken_rule(), std::nullopt);
-  return to_doubles(runner.run().begin()->second);
+  const auto results = runner.run();
+  return to_doubles(output.empty() ? results.begin()->second : results.at(output));
 }
 
 struct Case {
@@ -61,6 +64,19 @@ TEST_P(StableHlo, GivesWhatItsReferenceGives) {
 }
 
 const Case kCases[] = {
+    {"Einsum",
+     "tensor<2x2xf32>",
+     R"(
+%x = stablehlo.constant dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>
+%y = stablehlo.constant dense<[[1.0, 0.0, 1.0], [0.0, 1.0, 2.0]]> : tensor<2x3xf32>
+%r = stablehlo.einsum %x, %y, config = "ab,cb->ca" : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x2xf32>)",
+     {4, 10, 8, 17}},
+    {"UnaryEinsum",
+     "tensor<3xi32>",
+     R"(
+%x = stablehlo.constant dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi32>
+%r = stablehlo.unary_einsum %x, config = "ab->b" : (tensor<2x3xi32>) -> tensor<3xi32>)",
+     {5, 7, 9}},
     {"MaximumOfNaN",
      "tensor<3xf32>",
      R"(
@@ -418,7 +434,103 @@ TEST(StableHloImport, AllThatIsNotKnownIsNamed) {
   EXPECT_EQ(graph.error().code, ErrorCode::E603);
   EXPECT_NE(graph.error().message.find("stablehlo.custom_call @mystery (line 3, column 8)"), std::string::npos)
       << graph.error().message;
-  EXPECT_NE(graph.error().message.find("stablehlo.send_more"), std::string::npos);
+  EXPECT_NE(graph.error().message.find("stablehlo.send_more (line 4, column 8): there is no such operator"),
+            std::string::npos)
+      << graph.error().message;
+}
+
+TEST(StableHloImport, WhatIsRefusedHasItsReason) {
+  for (const auto& [op, why] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"stablehlo.send", "nobody outside is asked"},
+                                                                  {"stablehlo.infeed", "nobody outside is asked"},
+                                                                  {"stablehlo.async_start", "is done at once"},
+                                                                  {"arith.negf", "the dialect arith is not read"}}) {
+    const auto module = stablehlo::parse_text(
+        function("%x: tensor<f32>", "tensor<f32>", fmt::format("  %r = \"{}\"(%x) : (tensor<f32>) -> tensor<f32>", op)),
+        "test");
+    ASSERT_TRUE(module) << module.error().to_string();
+    const std::vector<Diagnostic> problems = stablehlo_problems(*module);
+    ASSERT_EQ(problems.size(), 1u) << op;
+    EXPECT_NE(problems[0].message.find(why), std::string::npos) << problems[0].message;
+  }
+}
+
+// What the program says of where it comes from, and where it stands in the text; of the innermost operator.
+TEST(StableHloImport, ErrorsHaveThePlaceInTheText) {
+  const auto graph = imported(R"(
+func.func private @f(%x: tensor<2x3xf32>) -> tensor<5xf32> {
+  %r = "stablehlo.reshape"(%x) : (tensor<2x3xf32>) -> tensor<5xf32> loc("model.py":7:3)
+  return %r : tensor<5xf32>
+}
+func.func public @main(%x: tensor<2x3xf32>) -> tensor<5xf32> {
+  %a = call @f(%x) : (tensor<2x3xf32>) -> tensor<5xf32> loc("model.py":9:3)
+  return %a : tensor<5xf32>
+})");
+  ASSERT_FALSE(graph);
+  EXPECT_EQ(graph.error().where, "stablehlo.reshape, model.py:7:3, line 3, column 8");
+}
+
+/// The numbers of a call of a program that has no inputs.
+std::vector<double> drawn(const std::string& text, int64_t call) {
+  return numbers_of(text, {{"random.calls", scalar(static_cast<double>(call), kI64)}}, "result0");
+}
+
+TEST(StableHloImport, RandomNumbersAreDrawnAnewInEachCall) {
+  const auto of = [](const std::string& type, const std::string& a, const std::string& b, const std::string& kind) {
+    return function("", "tensor<64x64x" + type + ">",
+                    fmt::format(R"(
+  %a = stablehlo.constant dense<{1}> : tensor<{0}>
+  %b = stablehlo.constant dense<{2}> : tensor<{0}>
+  %s = stablehlo.constant dense<[64, 64]> : tensor<2xi64>
+  %r = stablehlo.rng %a, %b, %s, distribution = {3} : (tensor<{0}>, tensor<{0}>, tensor<2xi64>) -> tensor<64x64x{0}>)",
+                                type, a, b, kind));
+  };
+  const auto mean = [](const std::vector<double>& x) {
+    return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
+  };
+  for (const char* type : {"f16", "bf16", "f32", "f64"}) {
+    const std::vector<double> x = drawn(of(type, "-1.0", "3.0", "UNIFORM"), 0);
+    EXPECT_GE(*std::ranges::min_element(x), -1) << type;
+    EXPECT_LT(*std::ranges::max_element(x), 3) << type;
+    EXPECT_NEAR(mean(x), 1, 0.1) << type;
+    EXPECT_NE(x, drawn(of(type, "-1.0", "3.0", "UNIFORM"), 1)) << type;
+    EXPECT_NEAR(mean(drawn(of(type, "5.0", "2.0", "NORMAL"), 0)), 5, 0.15) << type;
+  }
+  // Nothing lies between neighbours.
+  EXPECT_EQ(std::ranges::count(drawn(of("f32", "16777216.0", "16777218.0", "UNIFORM"), 0), 16777216), 64 * 64);
+  for (const char* type : {"i8", "ui8", "i32", "i64", "ui64"}) {
+    const std::vector<double> x = drawn(of(type, "3", "7", "UNIFORM"), 0);
+    EXPECT_EQ(std::set<double>(x.begin(), x.end()), (std::set<double>{3, 4, 5, 6})) << type;
+    EXPECT_NEAR(mean(x), 4.5, 0.1) << type;
+  }
+  const std::vector<double> wide = drawn(of("i8", "-128", "127", "UNIFORM"), 0);
+  EXPECT_EQ(std::set<double>(wide.begin(), wide.end()).size(), 255u);
+  EXPECT_FALSE(imported(of("i32", "3", "7", "NORMAL")));
+}
+
+TEST(StableHloImport, RandomNumbersOfOneCallDiffer) {
+  const std::string draw =
+      "stablehlo.rng %a, %b, %s, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1xi64>)"
+      " -> tensor<8xf32>\n";
+  const std::string bounds = R"(  %a = stablehlo.constant dense<0.0> : tensor<f32>
+  %b = stablehlo.constant dense<1.0> : tensor<f32>
+  %s = stablehlo.constant dense<8> : tensor<1xi64>
+)";
+  const std::vector<double> differences =
+      drawn(function("", "tensor<8xf32>",
+                     bounds + "  %0 = " + draw + "  %1 = " + draw + "  %r = stablehlo.subtract %0, %1 : tensor<8xf32>"),
+            0);
+  for (const double difference : differences) EXPECT_NE(difference, 0);
+  const auto in_loop =
+      imported(function("", "tensor<8xf32>", bounds + R"(  %z = stablehlo.constant dense<0.0> : tensor<8xf32>
+  %t = stablehlo.constant dense<true> : tensor<i1>
+  %r, %c = stablehlo.while(%i = %z, %go = %t) : tensor<8xf32>, tensor<i1>
+   cond {
+    stablehlo.return %go : tensor<i1>
+  } do {
+    %0 = )" + draw + "    stablehlo.return %0, %go : tensor<8xf32>, tensor<i1>\n  }"));
+  ASSERT_FALSE(in_loop);
+  EXPECT_NE(in_loop.error().message.find("random numbers in a loop"), std::string::npos) << in_loop.error().message;
 }
 
 // What depends on what fails is not judged; what fails in a function that is called twice is told once.

@@ -43,7 +43,8 @@ struct Scope {
   Graph graph;
   Scope* around = nullptr;
   int depth = 0;
-  int64_t number = 0;  // of all that one import has made
+  int64_t number = 0;    // of all that one import has made
+  bool repeats = false;  // a body that runs several times a call
   struct Captured {
     Value *outside, *inside;
   };
@@ -114,6 +115,13 @@ class Importer {
   bool has_effects(const Region& region);
   /// In the current graph.
   Value* effects() { return effects(*scope_); }
+  /// Tensors of random numbers, drawn anew in each call of the model: the number of the call, in the current graph, and
+  /// a number of their own. E603 they are drawn in a loop
+  struct Draw {
+    Value* calls;
+    int64_t stream;
+  };
+  Result<Draw> draw();
   /// The value in the current graph, captured from around where it lies there.
   Value* reach(Value* value, Scope* owner) { return reach(value, owner, *scope_); }
 
@@ -131,7 +139,9 @@ class Importer {
   Scope* scope_ = nullptr;
   Frame* frame_ = nullptr;
   std::vector<Diagnostic>* problems_ = nullptr;  // null: the first one ends the import
-  int64_t n_ops_ = 0, n_scopes_ = 0;
+  bool is_placed_ = false;                       // the error that ends it says where it stands
+  int64_t n_ops_ = 0, n_scopes_ = 0, n_draws_ = 0;
+  Value* random_calls_ = nullptr;                           // of the program's graph, where random numbers ask for it
   std::unordered_map<const Function*, bool> with_effects_;  // those that were looked at
 };
 

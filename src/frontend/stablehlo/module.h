@@ -162,6 +162,8 @@ struct Op {
   /// Where it stands: "line 12, column 3" of text, or what the file's own location says. For errors, and the graph's
   /// provenance.
   std::string location;
+  /// "line 12, column 3" of text, whatever the file says of itself; empty in bytecode.
+  std::string place = {};
 };
 
 struct Function {

@@ -311,6 +311,7 @@ Tensors OpImport::as_results(const Values& parts) const {
 Result<> OpImport::element_body(Scope& body, std::string name, const Region& region, bool in_pairs) {
   if (region.blocks.size() != 1) return mistaken(fmt::format("a region of {} blocks", region.blocks.size()));
   const std::vector<Type>& types = region.blocks[0].argument_types;
+  body.repeats = true;
   return importer.in_body(body, std::move(name), [&]() -> Result<> {
     Tensors arguments(types.size());
     const auto add_part = [&](size_t i, bool imaginary) {

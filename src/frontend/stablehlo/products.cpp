@@ -1,4 +1,4 @@
-// Sums of products: dot_general, dot, convolution.
+// Sums of products: dot_general, dot, einsum, convolution.
 
 #include <fmt/format.h>
 
@@ -53,6 +53,25 @@ Result<Tensors> of_products(OpImport& o, const Product& product) {
     im = im ? e.add(im, other) : other;
   }
   return Tensors{{twice ? e.sub(re, twice) : re, im}};
+}
+
+// "ab,bc->ac": what ONNX's Einsum says so, too.
+Result<Tensors> einsum(OpImport& o) {
+  const std::string equation = o.text("einsum_config");
+  return of_products(
+      o, [&](Value* a, Value* b) -> Result<Value*> { return o.g("Einsum", {a, b}, {{{"equation", equation}}}); });
+}
+// "ab->a": sums and diagonals, of each part by itself.
+Result<Tensors> unary_einsum(OpImport& o) {
+  if (o.in.size() != 1 || !o.in[0].re) return o.mistaken("it has not one operand");
+  const Elements e(o);
+  const DType result = o.result_dtype();
+  Tensor made = o.in[0];
+  for_each_part(made, [&](Value*& part) {
+    Value* sum = o.g("Einsum", {as_number(e, part, result)}, {{{"equation", o.text("einsum_config")}}});
+    part = e.cast(sum, result);
+  });
+  return Tensors{made};
 }
 
 Attrs product_attrs(OpImport& o) {
@@ -129,10 +148,8 @@ Result<Tensors> dynamic_conv(OpImport& o) {
 }
 
 constexpr OpEntry kProducts[] = {
-    {"stablehlo.convolution", convolution},
-    {"stablehlo.dot", dot},
-    {"stablehlo.dot_general", dot_general},
-    {"stablehlo.dynamic_conv", dynamic_conv},
+    {"stablehlo.convolution", convolution},   {"stablehlo.dot", dot},       {"stablehlo.dot_general", dot_general},
+    {"stablehlo.dynamic_conv", dynamic_conv}, {"stablehlo.einsum", einsum}, {"stablehlo.unary_einsum", unary_einsum},
 };
 
 }  // namespace

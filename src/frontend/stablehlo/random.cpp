@@ -1,9 +1,10 @@
-// Random numbers: the bits that XLA's generators give.
+// Random numbers: the bits that XLA's generators give, and numbers that each call of the model draws anew.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "frontend/stablehlo/elementwise.h"
 #include "graph/op_util.h"
@@ -150,7 +151,76 @@ Result<Tensors> rng_bit_generator(OpImport& o) {
   return Tensors{{next}, {e.bits(e.cast(bits, unsigned_of(dtype)), dtype)}};
 }
 
+// --- numbers that each call draws anew
+
+/// Of [0, 1), or of mean 0 and deviation 1.
+Result<Value*> drawn(OpImport& o, const char* op, const Shape& shape, DType dtype) {
+  FETTLE_TRY(const Importer::Draw draw, o.importer.draw());
+  Value* like = o.expand(o.number(0, dtype), shape);
+  return o.g(op, {like, draw.calls}, {{{"stream", draw.stream}}});
+}
+
+// low + bits mod (high - low): of 64 bits, so no number is likelier than another by more than one in 2^64 / width.
+Result<Value*> uniform_integers(OpImport& o, const Elements& e, Value* low, Value* high, const Shape& shape) {
+  Value* bits = nullptr;
+  for (const int64_t by : {32, 0}) {
+    FETTLE_TRY(Value * fraction, drawn(o, "RandomUniformLike", shape, kF64));
+    Value* half = e.shifted(e.cast(e.mul(fraction, o.number(0x1p32, kF64)), kU64), by);
+    bits = bits ? e.bit_or(bits, half) : half;
+  }
+  const DType dtype = low->dtype(), as = unsigned_of(dtype);
+  low = e.bits(low, as);
+  Value* width = e.cast(e.sub(e.bits(high, as), low), kU64);
+  return e.bits(e.add(e.cast(e.remainder(bits, width), as), low), dtype);
+}
+
+// low (1 - x) + high x, which rounds to no number outside of [low, high), and does not overflow. x has as many bits as
+// the type's numbers below 1.
+Result<Value*> uniform_floats(OpImport& o, const Elements& e, Value* low, Value* high, const Shape& shape) {
+  const DType dtype = low->dtype(), as = dtype == kF64 ? kF64 : kF32;
+  FETTLE_TRY(Value * x, drawn(o, "RandomUniformLike", shape, as));
+  if (dtype != as) {
+    Value* steps = o.number(std::ldexp(1, mantissa_bits(dtype) + 1), as);
+    x = e.div(e.floor(e.mul(x, steps)), steps);
+  }
+  Value* rest = e.sub(o.number(1, as), x);
+  Value* between = e.cast(e.add(e.mul(e.cast(low, as), rest), e.mul(e.cast(high, as), x)), dtype);
+  return e.choose(e.both(e.less(between, high), e.greater(between, low)), between, low);
+}
+
+Result<Value*> normal_floats(OpImport& o, const Elements& e, Value* mean, Value* deviation, const Shape& shape) {
+  const DType dtype = mean->dtype(), as = dtype == kF64 ? kF64 : kF32;
+  FETTLE_TRY(Value * x, drawn(o, "RandomNormalLike", shape, as));
+  return e.cast(e.add(e.cast(mean, as), e.mul(e.cast(deviation, as), x)), dtype);
+}
+
+// (a, b, shape): of [a, b), or of mean a and deviation b.
+Result<Tensors> rng(OpImport& o) {
+  const Elements e(o);
+  if (o.in.size() != 3) return o.mistaken(fmt::format("it has {} operands", o.in.size()));
+  FETTLE_TRY(Value * a, o.real(0));
+  FETTLE_TRY(Value * b, o.real(1));
+  FETTLE_TRY(Value * extents, o.real(2));
+  const DType dtype = o.result_dtype();
+  if (a->rank() != 0 || b->rank() != 0 || a->dtype() != dtype || b->dtype() != dtype)
+    return o.mistaken("its bounds are no two numbers of the result's type");
+  const Shape open = dims_of(o, extents);
+  FETTLE_TRY(const Shape shape, o.result_shape(0, &open));
+  const bool is_normal = o.text("rng_distribution") == "NORMAL";
+  const bool is_float = dtype == kF16 || dtype == kBF16 || dtype == kF32 || dtype == kF64;
+  const bool is_integer = dtype.is_int() && dtype.bits >= 8;
+  if (!is_float && (is_normal || !is_integer))
+    return o.refuse(fmt::format("{} numbers of type {}", is_normal ? "normal" : "uniform", dtype.to_string()));
+  FETTLE_TRY_VOID(o.g.status());
+  Result<Value*> made = is_normal    ? normal_floats(o, e, a, b, shape)
+                        : is_integer ? uniform_integers(o, e, a, b, shape)
+                                     : uniform_floats(o, e, a, b, shape);
+  if (!made) return fail(std::move(made.error()));
+  return Tensors{{*made}};
+}
+
 constexpr OpEntry kRandom[] = {
+    {"stablehlo.rng", rng},
     {"stablehlo.rng_bit_generator", rng_bit_generator},
 };
 

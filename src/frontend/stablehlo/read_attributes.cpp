@@ -72,7 +72,12 @@ Attribute read_dense(TextReader& r, bool is_resource) {
     const std::string name = std::string(content.substr(1, content.size() - 2));
     const auto found = r.resources.find(name);
     if (found == r.resources.end()) {
-      r.in.fail_at(at, ErrorCode::E602, fmt::format("the text does not have the resource '{}'", name));
+      r.in.fail_at(at, ErrorCode::E602,
+                   name == "__elided__"
+                       ? "the printer left the numbers out: print the program without "
+                         "--mlir-elide-elementsattrs-if-larger and --mlir-elide-resource-strings-if-larger; from "
+                         "Python, without large_elements_limit and large_resource_limit"
+                       : fmt::format("the text does not have the resource '{}'", name));
       return {};
     }
     std::vector<std::byte> bytes = hex_bytes(r, found->second);

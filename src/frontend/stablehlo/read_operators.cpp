@@ -7,6 +7,7 @@
 #include "frontend/stablehlo/defaults.h"
 #include "frontend/stablehlo/functions.h"
 #include "frontend/stablehlo/read.h"
+#include "frontend/stablehlo/refused.h"
 #include "frontend/stablehlo/text_reader.h"
 #include "frontend/stablehlo/types.h"
 
@@ -284,7 +285,7 @@ Op read_op(TextReader& r) {
   }
   r.in.skip_blanks();
   const size_t at = r.in.position();
-  const std::string place = r.in.place_of(at);
+  op.place = r.in.place_of(at);
   const bool is_generic = r.in.peek() == '"';
   op.name = is_generic ? r.in.string() : std::string(r.in.word());
   if (op.name.empty()) r.in.expected("an operator");
@@ -295,7 +296,9 @@ Op read_op(TextReader& r) {
     read_generic(r, op);
   else if (r.in.ok() && !read_pretty(r, op, n_results))
     r.in.fail_at(at, ErrorCode::E603,
-                 fmt::format("the operator {} has no form that is known: print it generically", op.name));
+                 is_operator(op.name)
+                     ? fmt::format("the operator {} has no form that is known: print it generically", op.name)
+                     : fmt::format("{}: {}", op.name, why_refused(op)));
   check_operands(r, op, at);
   if (r.in.ok() && !names.empty() && n_results != std::ssize(op.result_types))
     r.in.fail_at(at, ErrorCode::E602,
@@ -309,7 +312,7 @@ Op read_op(TextReader& r) {
     next += static_cast<size_t>(count);
   }
   op.location = read_location(r);
-  if (op.location.empty()) op.location = place;
+  if (op.location.empty()) op.location = op.place;
   r.op = outer;
   return op;
 }

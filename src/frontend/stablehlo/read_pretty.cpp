@@ -519,6 +519,8 @@ void read_part(TextReader& r, std::string_view part, Op& op, int64_t n_results) 
 
 }  // namespace
 
+bool has_form(std::string_view op) { return form_of(op) != nullptr; }
+
 bool read_pretty(TextReader& r, Op& op, int64_t n_results) {
   const Form* form = form_of(op.name);
   if (!form) return false;

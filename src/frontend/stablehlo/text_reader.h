@@ -113,6 +113,7 @@ Region read_region(TextReader& r, const std::vector<std::string_view>& argument_
 /// The form that StableHLO, CHLO, func and check have for an operator: all after its name. False: there is none of
 /// that name. n_results: that names stand for.
 bool read_pretty(TextReader& r, Op& op, int64_t n_results);
+bool has_form(std::string_view op);
 /// The function of a func.func in pretty form, whose name was read.
 Function read_function(TextReader& r);
 /// A name for values of a function is forgotten at its end; numbers begin anew.

@@ -190,6 +190,14 @@ TEST(StableHloText, ErrorsSayWhereAndWhatIsExpected) {
   says(with_attribute("#stablehlo.dot<depth = 1>"), "expected a field of #stablehlo.dot");
   says(with_attribute("1 : i64, a = 2 : i64"), "expected attribute 'a' but once");
   says(with_attribute("dense_resource<gone> : tensor<2xf32>"), "does not have the resource 'gone'");
+  says(with_attribute("dense_resource<__elided__> : tensor<2xf32>"), "left the numbers out");
+  const auto says_of_operator = [&](const std::string& op, std::string_view part) {
+    says("func.func @main(%x: tensor<f32>) -> tensor<f32> {\n  %0 = " + op + " %x : tensor<f32>\n}", part);
+  };
+  says_of_operator("stablehlo.frobnicate", "stablehlo.frobnicate: there is no such operator");
+  says_of_operator("arith.constant", "the dialect arith is not read");
+  says_of_operator("mhlo.add", "--hlo-legalize-to-stablehlo");
+  says_of_operator("stablehlo.gather", "print it generically");
   says(with_attribute("\"x\"}> {b} : () -> ()\n\"stablehlo.add\"(%x, %x) <{c"), "no value %x is there before this");
 }
 

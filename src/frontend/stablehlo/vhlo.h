@@ -12,7 +12,8 @@
 
 namespace fettle::stablehlo {
 
-/// The newest version of StableHLO whose operators are all known.
+/// The oldest version of StableHLO that has portable artifacts, and the newest whose operators are all known.
+inline constexpr std::string_view kOldestVersion = "0.9.0";
 inline constexpr std::string_view kNewestVersion = "1.20.0";
 
 /// Names of the attributes of "add_v1", in their order, between blanks. Nothing: the operator is not known.
