@@ -3,8 +3,33 @@
 import os
 import pathlib
 
+import numpy
+
 from . import _fettle
+from .errors import Error
+from .kernel import _numpy_dtype
 from .model import compile
+
+
+def _converted(name, dtype, value):
+    """Python's numbers, and lists of them, as an array of the parameter's type; all else as it is.
+
+    Integers keep their value, or are refused. Floats are rounded as numbers in the text are.
+    """
+    if not isinstance(value, (bool, int, float, list, tuple)):
+        return value
+    array = numpy.asarray(value)
+    if array.dtype.kind not in "biuf":
+        return value
+    wanted = _numpy_dtype(dtype)
+    with numpy.errstate(all="ignore"):
+        made = array.astype(wanted)
+    rounds = array.dtype.kind == "f" and "float" in dtype
+    if rounds and (numpy.isfinite(made) == numpy.isfinite(array)).all():
+        return made
+    if made.tolist() != array.tolist():
+        raise Error("E705", f"input '{name}' is {dtype}, which does not have {value}")
+    return made
 
 
 class Comprehension:
@@ -25,8 +50,28 @@ class Comprehension:
             self._model = compile(self._fettle_source, **self._options)
         return self._model
 
-    def __call__(self, *arrays, out=None):
+    def __call__(self, *arrays, out=None, **named):
+        """Arrays by position, or by the parameters' names. Numbers and lists of Python's become the parameter's type."""
+        inputs = self.model.inputs
+        if named:
+            arrays = self._in_order([name for name, _, _ in inputs], arrays, named)
+        if len(arrays) == len(inputs):
+            arrays = [_converted(name, dtype, value) for (name, dtype, _), value in zip(inputs, arrays)]
         return self.model(*arrays, out=out)
+
+    def _in_order(self, names, arrays, named):
+        """All of them by position."""
+        values = dict(zip(names, arrays))
+        for name, value in named.items():
+            if name not in names:
+                raise Error("E704", f"{self.name} has no parameter '{name}'; it has {', '.join(names)}")
+            if name in values:
+                raise Error("E704", f"parameter '{name}' of {self.name} is given twice")
+            values[name] = value
+        missing = [name for name in names if name not in values]
+        if missing:
+            raise Error("E704", f"{self.name} is not given {', '.join(missing)}")
+        return [values[name] for name in names]
 
     def __repr__(self):
         return f"<fettle.Comprehension {self.name}>"
@@ -62,8 +107,8 @@ class Comprehensions:
         """The last function's fettle.Model."""
         return self._last.model
 
-    def __call__(self, *arrays, out=None):
-        return self._last(*arrays, out=out)
+    def __call__(self, *arrays, out=None, **named):
+        return self._last(*arrays, out=out, **named)
 
     def __repr__(self):
         return f"<fettle.Comprehensions {', '.join(self._functions)}>"

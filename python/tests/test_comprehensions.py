@@ -45,6 +45,25 @@ class Comprehensions(unittest.TestCase):
         model = fettle.compile(f.mm, shapes={"A": [4, 3], "B": [3, 2]}, cache=False)
         self.assertEqual(model.outputs, [("C", "float32", (4, 2))])
 
+    def test_numbers_and_names(self):
+        f = fettle.comprehension(
+            "def f(float alpha, int32(N) n, float(N) x) -> (y) { y(i) = alpha * x(i) + n(i) }", cache=False
+        )
+        x = numpy.float32([1, 2])
+        for given in f(0.5, [1, 2], x), f(x=[1, 2.0], alpha=0.5, n=[1, 2]), f(numpy.float32(0.5), [True, 2.0], x=x):
+            self.assertEqual((given.dtype, given.tolist()), (numpy.float32, [1.5, 3.0]))
+        for numbers in [1, 2.5], [1, 2**40], [1, float("nan")]:
+            with self.assertRaisesRegex(fettle.Error, "E705.*'n' is int32, which does not have"):
+                f(1, numbers, x)
+        with self.assertRaisesRegex(fettle.Error, "E705.*'alpha' is float32"):
+            f(1e300, [1, 2], x)
+        with self.assertRaisesRegex(fettle.Error, "E704.*no parameter 'beta'; it has alpha, n, x"):
+            f(1.0, [1, 2], beta=x)
+        with self.assertRaisesRegex(fettle.Error, "E704.*'alpha' of f is given twice"):
+            f(1.0, [1, 2], x, alpha=2.0)
+        with self.assertRaisesRegex(fettle.Error, "E704.*is not given n, x"):
+            f(alpha=1.0)
+
     def test_mistakes(self):
         with self.assertRaisesRegex(fettle.Error, "E612.*1:35: there is no tensor and no function z"):
             fettle.comprehension("def f(float(N) x) -> (y) { y(i) = z(i) }")

@@ -49,13 +49,13 @@ Result<ModelCheck> check_other(const FrontendDef& frontend, const std::string& p
   if (frontend.survey)
     if (auto survey = frontend.survey(path, options.limits)) check.survey = std::move(*survey);
   if (frontend.problems) check.reasons = frontend.problems(path, options.limits);
-  for (Diagnostic& reason : check.reasons) reason = with_kind(frontend, std::move(reason));
+  for (Diagnostic& reason : check.reasons) reason = with_kind(frontend, std::move(reason), path);
   if (!check.reasons.empty()) return check;
   Result<Graph> graph = frontend.import(path, names_of(options.shapes), options.limits);
   if (graph && !frontend.survey) check.survey = survey_of(*graph);
   if (check.survey.format.empty()) check.survey.format = frontend.name;
   Result<PlannedModel> planned =
-      graph ? plan(std::move(*graph), options) : fail(with_kind(frontend, std::move(graph).error()));
+      graph ? plan(std::move(*graph), options) : fail(with_kind(frontend, std::move(graph).error(), path));
   if (planned) {
     FETTLE_TRY(check.work, work_of(*planned->graph));
     check.planned = std::move(*planned);
@@ -93,7 +93,9 @@ bool ModelCheck::is_valid() const {
 Result<ModelCheck> check_model(const std::string& path, const OpenOptions& given) {
   FETTLE_TRY(const FrontendDef* frontend, frontend_of(path));
   if (frontend->name != "onnx") return check_other(*frontend, path, given);
-  FETTLE_TRY(SurveyedModel model, SurveyedModel::read(path));
+  auto read = SurveyedModel::read(path);
+  if (!read) return fail(with_kind(*frontend, std::move(read).error(), path));
+  SurveyedModel model = *std::move(read);
   OpenOptions options = given;
   ModelCheck check{.survey = model.survey()};
   std::vector<std::string> missing;

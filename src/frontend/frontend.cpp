@@ -1,8 +1,10 @@
 #include "frontend/frontend.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <utility>
 
@@ -24,13 +26,28 @@ Result<const FrontendDef*> frontend_of(const std::string& path) {
 Result<Graph> import_model(const std::string& path, const InputNames& given, const Limits& limits) {
   FETTLE_TRY(const FrontendDef* frontend, frontend_of(path));
   Result<Graph> graph = frontend->import(path, given, limits);
-  if (!graph) return fail(with_kind(*frontend, std::move(graph).error()));
+  if (!graph) return fail(with_kind(*frontend, std::move(graph).error(), path));
   return graph;
 }
 
-Diagnostic with_kind(const FrontendDef& frontend, Diagnostic problem) {
+namespace {
+
+// Of a file that no front end knew: by its ending it is no model's.
+std::string unknown_ending(const std::string& path) {
+  const std::string ending = std::filesystem::path(path).extension().string();
+  std::vector<std::string_view> known;
+  for (const FrontendDef* frontend : frontends()) known.push_back(frontend->endings);
+  const std::string list = fmt::format("{}", fmt::join(known, ", "));
+  if (ending.empty() || list.find(ending) != std::string::npos) return {};
+  return fmt::format(". \"{}\" is no ending of a model; these are: {}", ending, list);
+}
+
+}  // namespace
+
+Diagnostic with_kind(const FrontendDef& frontend, Diagnostic problem, const std::string& path) {
   if (problem.code != ErrorCode::E602) return problem;
-  problem.message = fmt::format("read as {}{}{}", frontend.kind, problem.message.empty() ? "" : ": ", problem.message);
+  problem.message = fmt::format("read as {}{}{}{}", frontend.kind, problem.message.empty() ? "" : ": ", problem.message,
+                                &frontend == &onnx_frontend ? unknown_ending(path) : "");
   return problem;
 }
 

@@ -27,8 +27,9 @@ struct ImportedModel {
 
 /// A kind of model file: how it is known, and what is made of it.
 struct FrontendDef {
-  std::string_view name;  // "onnx", "stablehlo"
-  std::string_view kind;  // of file, in a sentence: "an ONNX model"
+  std::string_view name;     // "onnx", "stablehlo"
+  std::string_view kind;     // of file, in a sentence: "an ONNX model"
+  std::string_view endings;  // of such files: ".mlir, .mlirbc"
   /// Whether it reads the file at `path`, which begins with `head`: its first 64 bytes, or less.
   bool (*recognizes)(std::string_view path, std::span<const std::byte> head);
   /// The file's graph. given: inputs that the caller gives although the file has their content.
@@ -46,8 +47,8 @@ struct FrontendDef {
 std::span<const FrontendDef* const> frontends();
 /// The one that reads the file at `path`; ONNX's where no other does. E601 it cannot be read
 Result<const FrontendDef*> frontend_of(const std::string& path);
-/// The problem of a file that this front end read; an E602 says what the file was read as.
-Diagnostic with_kind(const FrontendDef& frontend, Diagnostic problem);
+/// The problem of the file at `path`, which this front end read; an E602 says what the file was read as.
+Diagnostic with_kind(const FrontendDef& frontend, Diagnostic problem, const std::string& path);
 /// What the front end of the file makes of it, and its errors.
 Result<Graph> import_model(const std::string& path, const InputNames& given = {}, const Limits& limits = {});
 

@@ -419,8 +419,46 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"def f(float(N) x) -> (y) { y(i) = x(i) } def f(float(N) x) -> (y) { y(i) = x(i) }", kMeaning, "1:46",
                 "there are two functions f"},
         Refused{"def f(float(N) x) -> (y) { y(i) = j0(x(i)) }", ErrorCode::E603, "1:35", "j0 is not supported"},
-        Refused{"def f(float(N) A) -> (A) { for t in 0:4 { B(t) = A(t) } }", kMeaning, "1:28",
-                "what it defines is defined nowhere else: a tensor that loops change must be there before"}));
+        Refused{
+            "def f(float(N) A) -> (A) { for t in 0:4 { B(t) = A(t) } }", kMeaning, "1:28",
+            "what it defines is defined nowhere else: a tensor that loops change must be there before. Define all of "
+            "it first, as B(…) = 0 with ranges that are numbers or sizes"},
+        Refused{"def g(float(N) x) -> (y) { y(i) = x(i) } def f(float(N) A) -> (D) { D(i) = g(A(i)) }", kMeaning,
+                "1:76", "g is a function of whole tensors, whose call stands alone: B = g(A)"},
+        Refused{"def f(float(N) A) -> (C) { C(i) = A(i) * x where x = y, y = 2 }", kMeaning, "1:54",
+                "y is used before it is defined: put \"y = …\" before this"},
+        Refused{"def f(float(N) A) -> (C) { C(i) = A(i) * x where x = x + 1 }", kMeaning, "1:54",
+                "x is defined by itself"}));
+
+// What follows from a problem is none of its own.
+TEST(Comprehension, EveryProblemIsTold) {
+  const auto problems = check_comprehensions(R"(def f(float(N) A) -> (C, D, E) {
+  B(i) = A(i, i)
+  C(i) = 2 * B(i)
+  for t in 0:3 { C(i) = C(i) + 1 }
+  D(i) = X(i)
+  E(i) = A(i) ? 1 : 2
+}
+def g(float(N) A) -> (C, D, E, F) { C, D, E = f(A) })");
+  std::vector<std::string> where;
+  for (const Diagnostic& problem : problems) where.push_back(problem.where);
+  EXPECT_EQ(where, (std::vector<std::string>{"2:10", "5:10", "6:10", "8:32"}));
+}
+
+// A reduction that begins anew defines all elements, over whatever ranges.
+TEST(Comprehension, ReductionsOverTrianglesDefineTensors) {
+  const std::string text = R"(
+    def f(float(N,M) a) -> (o, p) {
+      o(i) +=! a(i, j) where j in 0:i+1
+      p(i, k) max=! a(i, j) * a(k, j) where k in 1:N, j in i:i+2, i in 0:N
+    })";
+  Table a = some({3, 5}), o({3}), p({3, 2});
+  for (int i = 0; i < 3; ++i) {
+    for (int j = 0; j < i + 1; ++j) o(i) += a(i, j);
+    for (int k = 1; k < 3; ++k) p(i, k - 1) = std::max(a(i, i) * a(k, i), a(i, i + 1) * a(k, i + 1));
+  }
+  expect_makes(text, {{"a", a}}, {{"o", o}, {"p", p}});
+}
 
 TEST(Comprehension, SizesMustAgree) {
   const std::string text = "def f(float(N,NM,M) I) -> (O) { O(i, j) = I(i, i + j, j) }";

@@ -263,7 +263,10 @@ Result<Value> ExpressionReader::apply(const ExprTree& tree) {
   const bool is_min = tree.text == "min", is_max = tree.text == "max";
   const Builtin* builtin = find_builtin(tree.text);
   if (!builtin && !is_min && !is_max)
-    return wrong(tree.place, fmt::format("there is no tensor and no function {}", tree.text));
+    return wrong(tree.place,
+                 scope_.functions.contains(tree.text)
+                     ? fmt::format("{0} is a function of whole tensors, whose call stands alone: B = {0}(A)", tree.text)
+                     : fmt::format("there is no tensor and no function {}", tree.text));
   const size_t n_args = builtin ? builtin->n_args : 2;
   if (tree.args.size() != n_args)
     return wrong(tree.place,

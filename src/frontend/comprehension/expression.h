@@ -24,6 +24,7 @@ struct TensorInfo {
 struct Scope {
   std::map<std::string, Dim, std::less<>> sizes;
   std::map<std::string, TensorInfo, std::less<>> tensors;
+  std::set<std::string, std::less<>> functions = {};  // of the text, for errors
 };
 
 /// An expression. Halves are computed in single precision.

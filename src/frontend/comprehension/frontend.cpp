@@ -28,6 +28,7 @@ std::vector<Diagnostic> problems_of_file(const std::string& path, const Limits& 
 extern constinit const FrontendDef comprehension_frontend = {
     .name = "comprehension",
     .kind = "comprehensions",
+    .endings = ".tc",
     .recognizes = [](std::string_view path, std::span<const std::byte>) { return path.ends_with(".tc"); },
     .import = import_file,
     .problems = problems_of_file,

@@ -20,10 +20,42 @@ tl::unexpected<Diagnostic> wrong(Place place, std::string message) {
 
 constexpr int kMaxCalls = 64;  // of functions, one inside of the other
 
+// What a statement speaks of, and what of it it defines.
+struct StatementNames {
+  std::set<std::string> all, defined;
+};
+void add_names(const ExprTree& tree, StatementNames& names) {
+  names.all.insert(tree.text);
+  for (const ExprTree& arg : tree.args) add_names(arg, names);
+}
+void add_names(const StatementTree& tree, StatementNames& names) {
+  const auto define = [&](const std::string& name) {
+    names.all.insert(name);
+    names.defined.insert(name);
+  };
+  if (tree.kind == StatementTree::Kind::kComprehension) define(tree.name);
+  for (const ParamTree& target : tree.targets) define(target.name);
+  for (const ExprTree* part : {&tree.value, &tree.begin, &tree.end}) add_names(*part, names);
+  for (const auto* list : {&tree.indices, &tree.arguments})
+    for (const ExprTree& part : *list) add_names(part, names);
+  for (const ClauseTree& clause : tree.clauses)
+    for (const ExprTree* part : {&clause.value, &clause.begin, &clause.end}) add_names(*part, names);
+  for (const StatementTree& inner : tree.body) add_names(inner, names);
+}
+StatementNames names_of(const StatementTree& tree) {
+  StatementNames names;
+  add_names(tree, names);
+  return names;
+}
+
 class FunctionBuilder {
  public:
   FunctionBuilder(const Functions& functions, Graph& graph, const Limits& limits, int depth = 0)
-      : functions_(functions), graph_(graph), limits_(limits), depth_(depth) {}
+      : functions_(functions), graph_(graph), limits_(limits), depth_(depth) {
+    for (const auto& [name, tree] : functions) scope_.functions.insert(name);
+  }
+  /// Problems of statements are told there, and what does not follow from them is looked at, too.
+  void tell_all(std::vector<Diagnostic>& problems) { problems_ = &problems; }
 
   Result<> as_graph(const FunctionTree& function) {
     FETTLE_TRY_VOID(check_names(function));
@@ -38,7 +70,13 @@ class FunctionBuilder {
     }
     FETTLE_TRY_VOID(body(function));
     for (const ParamTree& result : function.results) {
-      FETTLE_TRY(fettle::Value * value, result_of(result));
+      if (broken_.contains(result.name)) continue;
+      auto found = result_of(result);
+      if (!found && problems_) {
+        problems_->push_back(std::move(found).error());
+        continue;
+      }
+      FETTLE_TRY(fettle::Value * value, std::move(found));
       // What goes out is made by a node, and each value goes out once.
       if (!value->producer || graph_.is_output(value))
         value = graph_.add_node(find_op("Identity"), result.name, {value})->output();
@@ -151,18 +189,27 @@ class FunctionBuilder {
   Result<> body(const FunctionTree& function) {
     for (const StatementTree& statement : function.statements) {
       FETTLE_TRY_VOID(check_limit(limits_, &Limits::nodes, static_cast<int64_t>(graph_.nodes().size()), function.name));
-      if (statement.kind == StatementTree::Kind::kCall) {
-        FETTLE_TRY_VOID(call(statement, statement.targets, statement.name, statement.arguments));
-      } else if (is_call(statement)) {
-        FETTLE_TRY_VOID(
-            call(statement, {{statement.place, statement.name, {}}}, statement.value.text, statement.value.args));
-      } else if (statement.kind == StatementTree::Kind::kFor) {
-        FETTLE_TRY_VOID(loops(statement));
-      } else {
-        FETTLE_TRY_VOID(comprehension(statement));
+      const StatementNames names = names_of(statement);
+      const auto is_broken = [&](const std::string& name) { return broken_.contains(name); };
+      Result<> done;
+      if (std::ranges::none_of(names.all, is_broken)) {
+        done = any(statement);
+        if (done) continue;
+        if (!problems_) return done;
+        problems_->push_back(std::move(done).error());
       }
+      broken_.insert(names.defined.begin(), names.defined.end());
     }
     return {};
+  }
+
+  Result<> any(const StatementTree& statement) {
+    if (statement.kind == StatementTree::Kind::kCall)
+      return call(statement, statement.targets, statement.name, statement.arguments);
+    if (is_call(statement))
+      return call(statement, {{statement.place, statement.name, {}}}, statement.value.text, statement.value.args);
+    if (statement.kind == StatementTree::Kind::kFor) return loops(statement);
+    return comprehension(statement);
   }
 
   bool is_call(const StatementTree& statement) const {
@@ -225,7 +272,10 @@ class FunctionBuilder {
     const Ranges none;
     const SizeVars sizes;
     FETTLE_TRY(Statement statement, analyse(scope_, none, tree, LeftSide::kIndices));
-    if (!statement.is_rectangular) return loops(tree);
+    if (!statement.is_rectangular) {
+      if (!scope_.tensors.contains(tree.name)) FETTLE_TRY_VOID(define_all(tree, statement));
+      return loops(tree);
+    }
     const bool accumulates = tree.assignment != Assignment::kSet && !tree.from_identity;
     if (accumulates && !scope_.tensors.contains(tree.name)) {
       FETTLE_TRY_VOID(take_as_input(tree, statement));
@@ -240,6 +290,24 @@ class FunctionBuilder {
     if (is_factored) return {};
     FETTLE_TRY(const Compiled compiled, compile_statement(statement, scope_));
     add(compiled, tree.name);
+    return {};
+  }
+
+  // A reduction that begins anew, over ranges that depend on what it defines: all elements are there, as zeros, before.
+  //   C(i) +=! A(i, j) where j in 0:i+1
+  Result<> define_all(const StatementTree& tree, const Statement& statement) {
+    if (!tree.from_identity || tree.assignment == Assignment::kSet) return {};
+    TensorInfo info{statement.dtype, {}, {}};
+    for (const std::string& name : statement.left) {
+      const IndexRange& range = *statement.ranges.find(name);
+      if (!range.begin.is_constant() || !range.end.is_constant()) return {};
+      info.base.push_back(range.begin.constant);
+      info.extents.push_back(range.end.constant - range.begin.constant);
+    }
+    fettle::Value* zero = graph_.add_constant(tree.name + "_zero", scalar(0, info.dtype));
+    values_[tree.name] =
+        graph_.add_node(find_op("Expand"), tree.name, {zero}, {{"shape", dims_attr(info.extents)}})->output();
+    scope_.tensors.emplace(tree.name, std::move(info));
     return {};
   }
 
@@ -311,6 +379,8 @@ class FunctionBuilder {
   Scope scope_;
   std::map<std::string, fettle::Value*, std::less<>> values_;
   std::set<std::string, std::less<>> params_, returned_;
+  std::vector<Diagnostic>* problems_ = nullptr;  // null: the first one ends it
+  std::set<std::string, std::less<>> broken_;    // what statements with problems define, and what follows from it
 };
 
 }  // namespace
@@ -321,6 +391,16 @@ Node* add_program(Graph& graph, ProgramNode node) {
   attrs.set("sizes", dims_attr(std::move(node.sizes)));
   return graph.add_node(find_op(node.op), std::move(node.name), std::move(node.read), std::move(attrs),
                         std::move(node.outputs), n_outputs);
+}
+
+std::vector<Diagnostic> function_problems(const Functions& functions, const FunctionTree& function,
+                                          const Limits& limits) {
+  Graph graph(function.name);
+  std::vector<Diagnostic> problems;
+  FunctionBuilder builder(functions, graph, limits);
+  builder.tell_all(problems);
+  if (auto done = builder.as_graph(function); !done) problems.push_back(std::move(done).error());
+  return problems;
 }
 
 Result<Graph> function_graph(const Functions& functions, const FunctionTree& function, const Limits& limits) {

@@ -23,6 +23,10 @@ using Functions = std::map<std::string, const FunctionTree*, std::less<>>;
 /// A graph of one function, whose calls of others are in it. Errors' `where` is "line:column".
 Result<Graph> function_graph(const Functions& functions, const FunctionTree& function, const Limits& limits);
 
+/// Every problem of the function that does not follow from another one of it; likewise.
+std::vector<Diagnostic> function_problems(const Functions& functions, const FunctionTree& function,
+                                          const Limits& limits);
+
 /// A node of one loop program: its inputs are `read`, in this order, its outputs are those of the program.
 struct ProgramNode {
   std::string_view op;  // fettle.MapProgram, …

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "base/hash.h"
 #include "frontend/comprehension/function.h"
 #include "frontend/comprehension/lexer.h"
@@ -73,8 +75,13 @@ std::vector<Diagnostic> check_comprehensions(std::string_view text, const Limits
   const auto functions = trees ? by_name(*trees) : tl::unexpected<Diagnostic>(trees.error());
   if (!functions) return {functions.error()};
   for (const FunctionTree& tree : *trees)
-    if (auto graph = comprehension::function_graph(*functions, tree, limits); !graph)
-      problems.push_back(std::move(graph).error());
+    for (Diagnostic& problem : comprehension::function_problems(*functions, tree, limits)) {
+      // A function that is called is looked at again.
+      const auto is_same = [&](const Diagnostic& other) {
+        return other.where == problem.where && other.message == problem.message;
+      };
+      if (std::ranges::none_of(problems, is_same)) problems.push_back(std::move(problem));
+    }
   return problems;
 }
 

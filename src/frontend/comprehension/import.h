@@ -24,7 +24,8 @@ Result<Graph> import_comprehension(std::string_view text, std::string_view name 
 /// The same as a model, called like the function.
 Result<ImportedModel> comprehension_model(std::string_view text, std::string_view name = {}, const Limits& limits = {});
 
-/// What is wrong with a text: the first problem of each function. `where` is "line:column".
+/// What is wrong with a text: where it can be read, each problem of its functions that follows from no other one.
+/// `where` is "line:column".
 std::vector<Diagnostic> check_comprehensions(std::string_view text, const Limits& limits = {});
 
 }  // namespace fettle

@@ -54,8 +54,11 @@ class LoopCompiler {
     root_ = &tree;
     for (const std::string& name : written_) scope_.tensors.contains(name) ? outputs_.push_back(name) : void();
     if (outputs_.empty())
-      return wrong(tree.place,
-                   "what it defines is defined nowhere else: a tensor that loops change must be there before");
+      return wrong(
+          tree.place,
+          fmt::format("what it defines is defined nowhere else: a tensor that loops change must be there before. "
+                      "Define all of it first, as {0}(…) = 0 with ranges that are numbers or sizes",
+                      written_.empty() ? "C" : written_[0]));
     std::vector<te::OutputSpec> specs;
     for (const std::string& name : outputs_) {
       const TensorInfo& info = scope_.tensors.at(name);

@@ -22,6 +22,14 @@ bool is_new_name(const Scope& scope, const Ranges& loops, const ExprTree& tree) 
          !loops.find(tree.text);
 }
 
+// Where the expression has the name; null: nowhere.
+const ExprTree* find_name(const ExprTree& tree, const std::string& name) {
+  if (tree.kind == ExprKind::kName && tree.text == name) return &tree;
+  for (const ExprTree& arg : tree.args)
+    if (const ExprTree* found = find_name(arg, name)) return found;
+  return nullptr;
+}
+
 class Analysis {
  public:
   Analysis(const Scope& scope, const Ranges& loops, const StatementTree& tree)
@@ -82,7 +90,9 @@ class Analysis {
   }
 
   Result<> read_clauses() {
-    for (const ClauseTree& clause : tree_.clauses) {
+    for (size_t k = 0; k < tree_.clauses.size(); ++k) {
+      const ClauseTree& clause = tree_.clauses[k];
+      FETTLE_TRY_VOID(check_order(k));
       if (clause.kind == Kind::kLet) {
         FETTLE_TRY_VOID(reader().let(clause.name, clause.value));
       } else if (clause.kind == Kind::kExists) {
@@ -95,6 +105,22 @@ class Analysis {
         FETTLE_TRY(Affine end, reader().read_bound(clause.end));
         given_.push_back({clause.name, clause.place, {std::move(begin), std::move(end)}});
       }
+    }
+    return {};
+  }
+
+  // What a clause speaks of stands before it.
+  Result<> check_order(size_t at) const {
+    const ClauseTree& clause = tree_.clauses[at];
+    for (size_t k = at; k < tree_.clauses.size(); ++k) {
+      const ClauseTree& later = tree_.clauses[k];
+      if (later.kind != Kind::kLet) continue;
+      for (const ExprTree* part : {&clause.begin, &clause.end, &clause.value})
+        if (const ExprTree* use = find_name(*part, later.name))
+          return wrong(use->place,
+                       k == at
+                           ? fmt::format("{} is defined by itself", later.name)
+                           : fmt::format("{0} is used before it is defined: put \"{0} = …\" before this", later.name));
     }
     return {};
   }

@@ -5,6 +5,7 @@ namespace fettle {
 extern constinit const FrontendDef onnx_frontend = {
     .name = "onnx",
     .kind = "an ONNX model",
+    .endings = ".onnx",
     .recognizes = [](std::string_view path, std::span<const std::byte>) { return path.ends_with(".onnx"); },
     .import = import_onnx,
     .parts = [](std::span<const std::byte> bytes, const std::string& path) -> Result<std::vector<std::string>> {

@@ -16,6 +16,7 @@ Result<Graph> import_file(const std::string& path, const InputNames&, const Limi
 extern constinit const FrontendDef saved_frontend = {
     .name = "saved graph",
     .kind = "a saved graph",
+    .endings = ".fettle",
     .recognizes = [](std::string_view path,
                      std::span<const std::byte> head) { return is_saved_graph(head) || path.ends_with(".fettle"); },
     .import = import_file,

@@ -61,6 +61,7 @@ std::vector<Diagnostic> problems_of_file(const std::string& path, const Limits& 
 extern constinit const FrontendDef stablehlo_frontend = {
     .name = "stablehlo",
     .kind = "a StableHLO program",
+    .endings = ".mlir, .mlirbc, .stablehlo",
     .recognizes = is_stablehlo,
     .import = import_file,
     .problems = problems_of_file,
