@@ -5,7 +5,7 @@
 namespace fettle {
 namespace {
 
-constexpr double kLineBytes = 64, kSharpness = 1.5;
+constexpr double kLineBytes = 64, kLimitSharpness = 1.5;
 /// Kernels that a cache holds what belongs to, at least.
 constexpr double kOthers = 4;
 
@@ -29,7 +29,7 @@ double predict_cold_seconds(const LoweredKernel& kernel, const Target& target, i
   const double held = target.caches.size() > 2 ? static_cast<double>(target.caches[2].size_bytes) / kOthers : 0;
   const LineSource source = known.parameter_bytes <= held ? LineSource::kL3 : LineSource::kMemory;
   const double line_s = costs.line_cycles[static_cast<size_t>(source)] / costs.hz;
-  return together(known.seconds(), known.parameter_bytes / kLineBytes * line_s, kSharpness);
+  return together(known.seconds(), known.parameter_bytes / kLineBytes * line_s, kLimitSharpness);
 }
 
 }  // namespace fettle
