@@ -36,7 +36,7 @@ demo: configure fetch ## Tune a real model for 60 s, write demo/model.so and dem
 	@scripts/demo.sh
 
 bench: build models ## All models against ONNX Runtime and OpenVINO, untuned and tuned (about an hour)
-	@$(BUILD)/bin/bench-models
+	@$(BUILD)/bin/bench-models $(ARGS)
 
 bench-attention: build ## Attention alone and in encoders, untuned, against ONNX Runtime and OpenVINO
 	@$(PYTHON) benchmarks/bench_attention.py $(ARGS)

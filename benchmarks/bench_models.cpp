@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
 
 #include "codegen/build.h"
@@ -32,7 +33,7 @@ struct Options {
   std::string tuning_time = "150s";
   std::string out = "build/bench";
   double timing_s = 15;
-  bool fresh = false, quiet = false;
+  bool more = false, fresh = false, quiet = false;
 
   bool wants(const std::string& part) const { return !skip.contains(part); }
 };
@@ -150,12 +151,20 @@ Result<> bench_first_output(const Options& options, const TableModel& model, con
   return {};
 }
 
+/// Those of the names given, else all; of both lists where asked.
+Result<std::vector<TableModel>> chosen(const Options& options) {
+  FETTLE_TRY(std::vector<TableModel> models, read_model_table());
+  FETTLE_TRY(std::vector<TableModel> more, read_model_table("more"));
+  if (options.more || !options.only.empty()) std::ranges::move(more, std::back_inserter(models));
+  if (!options.only.empty()) std::erase_if(models, [&](const TableModel& m) { return !options.only.contains(m.name); });
+  if (models.empty()) return fail(ErrorCode::E709, "the table has no model of these names", "--only");
+  return models;
+}
+
 Result<bool> bench_all(const Options& options, const std::string& folder) {
   if (options.fresh) fs::remove_all(options.out + "/models");
   fs::create_directories(options.out + "/models");
-  FETTLE_TRY(std::vector<TableModel> models, read_model_table());
-  if (!options.only.empty()) std::erase_if(models, [&](const TableModel& m) { return !options.only.contains(m.name); });
-  if (models.empty()) return fail(ErrorCode::E709, "the table has no model of these names", "--only");
+  FETTLE_TRY(const std::vector<TableModel> models, chosen(options));
 
   Report report("models");
   std::vector<std::vector<ModelTimes>> by_threads(options.threads.size());
@@ -190,6 +199,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--timing", options.timing_s, "seconds of timing each")->capture_default_str();
   app.add_option("--out", options.out, "folder of models.json, and of what tuning found")->capture_default_str();
+  app.add_flag("--more", options.more, "also the models that `make_models.py --more` makes; --only knows them without");
   app.add_flag("--fresh", options.fresh, "forget what earlier runs found");
   app.add_flag("--quiet", options.quiet, "no progress of tuning and compiling");
   CLI11_PARSE(app, argc, argv);

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes the models of build/models/ whose weights cannot be fetched: real architectures as real exporters write them, with
 seeded random weights scaled so that activations keep a variance near 1.
-  make_models.py [--open] [--half]
+  make_models.py [--open] [--half] [--more]
 --open: those whose sizes are open, too, which benchmarks alone need. --half: those of 16-bit floats, too, as NAME_f16.onnx.
+--more: those that the table calls "more", too.
 
 benchmarks/models.json says which; scripts/models/NAME.py makes one. Asserts the published numbers of parameters. Does
 nothing when all are there and were made by these very scripts. Needs the packages of build/python. Exit status: 0 all
@@ -31,9 +32,10 @@ def stamp_of(maker, arguments):
     return digest.hexdigest()
 
 
-def wanted(with_open, with_half):
+def wanted(with_open, with_half, with_more):
     """(file, maker, arguments) of each model to make."""
-    for model in json.loads(TABLE.read_text())["models"]:
+    table = json.loads(TABLE.read_text())
+    for model in table["models"] + (table["more"] if with_more else []):
         if maker := model["source"].get("make"):
             yield model["file"], maker, {}
             if small := model.get("small"):
@@ -62,7 +64,7 @@ def main():
     MODELS.mkdir(parents=True, exist_ok=True)
     stamps = json.loads(STAMPS.read_text()) if STAMPS.exists() else {}
     missing = []
-    for file, maker, arguments in wanted("--open" in sys.argv[1:], "--half" in sys.argv[1:]):
+    for file, maker, arguments in wanted(*(flag in sys.argv[1:] for flag in ("--open", "--half", "--more"))):
         path, stamp = MODELS / file, stamps.get(file, {})
         made = path.exists() and path.stat().st_size == stamp.get("size") and stamp_of(maker, arguments) == stamp["made_by"]
         if not made:

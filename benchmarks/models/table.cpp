@@ -59,14 +59,14 @@ InputShapes TableModel::shapes() const {
   return shapes;
 }
 
-Result<std::vector<TableModel>> read_model_table() {
+Result<std::vector<TableModel>> read_model_table(const std::string& list) {
   const std::string root = FETTLE_SOURCE_DIR, path = root + "/benchmarks/models.json";
   std::ifstream file(path);
   if (!file) return fail(ErrorCode::E701, "the table of models cannot be read", path);
   const json table = json::parse(file, nullptr, false);
   if (!table.is_object()) return fail(ErrorCode::E703, "the table of models is not JSON", path);
   std::vector<TableModel> models;
-  for (const json& entry : table.at("models")) {
+  for (const json& entry : table.at(list)) {
     TableModel model{.name = entry.at("name"),
                      .what = entry.at("what"),
                      .file = {},

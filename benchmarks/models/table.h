@@ -29,8 +29,9 @@ struct TableModel {
   InputShapes shapes() const;
 };
 
-/// Every model, in the table's order. Errors: E701, E703 the table cannot be read.
-Result<std::vector<TableModel>> read_model_table();
+/// Every model of one list, in the table's order. list: "models", or "more" for those that benchmarks run when asked.
+/// Errors: E701, E703 the table cannot be read.
+Result<std::vector<TableModel>> read_model_table(const std::string& list = "models");
 
 /// Tensors for the inputs of `model`, in its order, filled as the table says; the same for the same seed. Errors: E704
 /// an input that the table does not know.

@@ -141,3 +141,8 @@ def rounded(array):
     """Measured scales with 8 bits of mantissa, so that another machine's last bits do not change the file."""
     mantissa, exponent = np.frexp(np.asarray(array, np.float64))
     return np.ldexp(np.round(mantissa * 256) / 256, exponent).astype(np.float32)
+
+
+def power_of(g, x):
+    """Mean square of a value."""
+    return float(rounded(np.mean(np.square(g.values[x]))))

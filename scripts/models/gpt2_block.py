@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 
-from models.builder import Builder
-from models.transformer import decomposed_layer_norm, dense_parameters, extent, gelu_tanh, power_of, reshape
+from models.builder import Builder, power_of
+from models.transformer import decomposed_layer_norm, dense_parameters, extent, gelu_tanh, reshape
 
 WIDTH, HEADS, TOKENS, EPSILON = 768, 12, 128, 1e-5
 

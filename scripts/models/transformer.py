@@ -1,10 +1,10 @@
-"""What BERT, GPT-2 and ViT share."""
+"""What transformers share."""
 
 import math
 
 import numpy as np
 
-from models.builder import rounded
+from models.builder import power_of
 
 
 def dense_parameters(g, name, n_in, n_out, gain=1.0):
@@ -14,16 +14,18 @@ def dense_parameters(g, name, n_in, n_out, gain=1.0):
                 g.parameter("bias", g.normal(n_out, 0.02)))
 
 
-def power_of(g, x):
-    """Mean square of a value."""
-    return float(rounded(np.mean(np.square(g.values[x]))))
-
-
 def dense(g, x, name, n_out, gain=1.0):
     """MatMul and Add, as torch.onnx writes nn.Linear on tensors of rank 3. Scaled by the power of its input."""
     weight, bias = dense_parameters(g, name, g.values[x].shape[-1], n_out, gain / math.sqrt(power_of(g, x)))
     with g.scope(name):
         return g.check(g.op("Add", bias, g.op("MatMul", x, weight)), gain)
+
+
+def dense_without_bias(g, x, name, n_out):
+    n_in = g.values[x].shape[-1]
+    weight = g.parameter(f"{name}.weight", g.normal((n_in, n_out), 1 / math.sqrt(n_in * power_of(g, x))))
+    with g.scope(name):
+        return g.check(g.op("MatMul", x, weight))
 
 
 def norm_parameters(g, name, width):
