@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "graph/testing.h"
+#include "ir/text.h"
 
 namespace fettle {
 namespace {

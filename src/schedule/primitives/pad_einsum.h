@@ -13,10 +13,10 @@ namespace fettle {
 ///   C[i, j] = C_pad[i, j]
 /// padding: for each iterator, in order: its extent is rounded up to a multiple of this
 /// Every index of the output must be an iterator, and so must one of an input that an iterator to be padded is part of:
-/// windows stay where they are (A[i + w, k] may be padded along k). An iterator of the reduction can be padded where the
-/// block sums products of loads that all depend on it; one of the output where it is an index of it. Returns the copying
-/// blocks, named <buffer>_pad, in order of first access, the output's last; none where nothing is padded. Costs the
-/// copies, and the surplus.
+/// windows stay where they are (A[i + w, k] may be padded along k). An iterator of the reduction can be padded where
+/// the block sums products of loads that all depend on it; one of the output where it is an index of it. Returns the
+/// copying blocks, named <buffer>_pad, in order of first access, the output's last; none where nothing is padded. Costs
+/// the copies, and the surplus.
 /// Errors: E201 a loop is annotated or not serial · E202 not one factor >= 1 for each iterator · E206 no such block
 ///         E207 the nest is not plain (loops from 0, directly nested, one for each iterator, no predicate)
 ///         E212 no reduction with a neutral init, or the surplus would not be zero · E214 an index of the output, or of

@@ -57,9 +57,9 @@ lowered func vpdpbusd_256(A: u8[4], B: i8[32], C: i32[8] output, sb: i64 in 4..4
 )",
                                                                     has_vnni_256};
 
-// C[8] += A[4] · B[8, 4], i8 times i8 in i32, where the dot product of bytes takes unsigned times signed ones (AVX-VNNI).
-// vpmaddubsw would saturate at 16 bits. So bytes become 16-bit numbers, the even ones and the odd ones of each pair
-// apart, and vpmaddwd multiplies and adds these in 32 bits: exact.
+// C[8] += A[4] · B[8, 4], i8 times i8 in i32, where the dot product of bytes takes unsigned times signed ones
+// (AVX-VNNI). vpmaddubsw would saturate at 16 bits. So bytes become 16-bit numbers, the even ones and the odd ones of
+// each pair apart, and vpmaddwd multiplies and adds these in 32 bits: exact.
 constexpr auto vpmaddwd_s8_256_meaning = dot_product("vpmaddwd_s8_256", "i8", "i8", "i32", 8, 4);
 extern constinit const TensorIntrinsicDef vpmaddwd_s8_256_intrinsic = {"vpmaddwd_s8_256", vpmaddwd_s8_256_meaning, R"(
 lowered func vpmaddwd_s8_256(A: i8[4], B: i8[32], C: i32[8] output, sb: i64 in 4..4):
