@@ -241,7 +241,7 @@ TEST(OnlineReduction, AttentionByPowersOfTwo) {
   ASSERT_OK(reformulate(s, {s.block("O"), "online_reduction", {3, 2}}));
   // A factor of the scores takes log2(e) in, and the maximum of a block does not see it.
   const std::string text = to_text(s.func());
-  EXPECT_NE(text.find("exp((X[h, i, vb * 3 + vk] * 0.7213475 - M_runs["), std::string::npos) << text;
+  EXPECT_NE(text.find("exp(select(0.0 < X[h, i, vb * 3 + vk] * 0.7213475 - M_runs["), std::string::npos) << text;
   EXPECT_NE(text.find("max(M_block[vb, h, i], select(likely(vb * 3 + vk < 7), X["), std::string::npos) << text;
   for (const int64_t size : {1, 3, 7}) {
     expect_attention(attention(), {size, 2});
