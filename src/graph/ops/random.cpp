@@ -135,6 +135,16 @@ Values like(Lowering& g, const Node& node) {
   return drawn<IsNormal>(g, node, shape_of(node, 0), dtype_of(node, 0));
 }
 
+// Known before it is lowered: StableHLO types its nodes as they are made.
+Types like_type(const Node& node) {
+  FETTLE_TRY(const DType dtype, stated_type(node, dtype_of(node, 0)));
+  return one_type(dtype, shape_of(node, 0));
+}
+constexpr OpDef of_known_type(OpDef def) {
+  def.infer = like_type;
+  return def;
+}
+
 // 1 where a number is below the probability.
 Values bernoulli(Lowering& g, const Node& node) {
   if (!dtype_of(node, 0).is_float()) return bad_types(node, "probabilities are no floating-point numbers");
@@ -187,8 +197,8 @@ constexpr OpDef random_defs[] = {
     define(kInjective, "UniformNumbers", {0, 1}, uniform_type, uniform_numbers),
     composite<of_shape<true>>("RandomNormal", {0, 1}),
     composite<of_shape<false>>("RandomUniform", {0, 1}),
-    composite<like<true>>("RandomNormalLike", {1, 2}),
-    composite<like<false>>("RandomUniformLike", {1, 2}),
+    of_known_type(composite<like<true>>("RandomNormalLike", {1, 2})),
+    of_known_type(composite<like<false>>("RandomUniformLike", {1, 2})),
     composite<bernoulli>("Bernoulli", {1, 2}),
     composite<multinomial>("Multinomial", {1, 2}),
     composite<training_dropout>("TrainingDropout", {3, 4}, 2),  // Fettle's own
