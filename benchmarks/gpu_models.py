@@ -17,26 +17,11 @@ import sys
 import time
 
 import numpy as np
+from model_structs import ABI_VERSION, Options, Tensor
 
 DTYPES = {1: np.bool_, 2: np.int8, 3: np.uint8, 4: np.int16, 5: np.uint16, 6: np.int32, 7: np.uint32, 8: np.int64,
           9: np.uint64, 10: np.float16, 12: np.float32, 13: np.float64}
 CPU = 1
-ABI_VERSION = 3
-
-
-class Tensor(ctypes.Structure):
-    _fields_ = [("struct_bytes", ctypes.c_uint32), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
-                ("device", ctypes.c_int32), ("device_index", ctypes.c_int32), ("reserved", ctypes.c_int32),
-                ("name", ctypes.c_char_p), ("data", ctypes.c_void_p), ("shape", ctypes.POINTER(ctypes.c_int64)),
-                ("strides", ctypes.POINTER(ctypes.c_int64)), ("axis_names", ctypes.POINTER(ctypes.c_char_p)),
-                ("capacity_bytes", ctypes.c_int64)]
-
-
-class Options(ctypes.Structure):
-    _fields_ = [("struct_bytes", ctypes.c_uint32), ("threads", ctypes.c_int32), ("pin", ctypes.c_int32),
-                ("spin_us", ctypes.c_int32), ("huge_pages", ctypes.c_int32), ("keep_denormals", ctypes.c_int32),
-                ("host_team", ctypes.c_void_p), ("host_calls", ctypes.c_void_p), ("stream", ctypes.c_void_p),
-                ("device_index", ctypes.c_int32), ("no_graphs", ctypes.c_int32)]
 
 
 class Info(ctypes.Structure):  # as far as it is needed

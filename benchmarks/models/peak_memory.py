@@ -12,9 +12,14 @@ and the inputs, before the engine or the library is loaded. Pages of mapped file
 
 import ctypes
 import json
+import pathlib
 import sys
 
 import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from model_structs import ABI_VERSION, Options, Tensor  # noqa: E402
 
 RUNS = 3
 
@@ -24,19 +29,6 @@ def status_bytes(field):
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(field + ":"))
 
 
-class Tensor(ctypes.Structure):  # FettleTensor of model_api.h
-    _fields_ = [("struct_bytes", ctypes.c_uint32), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
-                ("device", ctypes.c_int32 * 3), ("name", ctypes.c_char_p), ("data", ctypes.c_void_p),
-                ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("axis_names", ctypes.c_void_p),
-                ("capacity_bytes", ctypes.c_int64)]
-
-
-class Options(ctypes.Structure):  # FettleOptions
-    _fields_ = [("struct_bytes", ctypes.c_uint32), ("threads", ctypes.c_int32), ("rest", ctypes.c_int32 * 4),
-                ("host_team", ctypes.c_void_p)]
-
-
-ABI_VERSION = 3
 DTYPES = {"bool": 1, "int8": 2, "uint8": 3, "int16": 4, "uint16": 5, "int32": 6, "uint32": 7, "int64": 8, "uint64": 9,
           "float16": 10, "float32": 12, "float64": 13}  # FettleDtype
 
@@ -53,7 +45,7 @@ def run_fettle(path, threads, inputs, n_outputs):
     context = library.fettle_model_create_context(library.fettle_model_open(ABI_VERSION, ctypes.byref(options)))
     shapes = [(ctypes.c_int64 * max(array.ndim, 1))(*array.shape) for array in inputs]
     given = (Tensor * len(inputs))(*(Tensor(struct_bytes=ctypes.sizeof(Tensor), dtype=DTYPES[array.dtype.name],
-                                            rank=array.ndim, data=array.ctypes.data, shape=ctypes.addressof(shape))
+                                            rank=array.ndim, data=array.ctypes.data, shape=shape)
                                      for array, shape in zip(inputs, shapes)))
     outputs = (Tensor * n_outputs)(*(Tensor(struct_bytes=ctypes.sizeof(Tensor)) for _ in range(n_outputs)))
     for _ in range(RUNS if context else 1):

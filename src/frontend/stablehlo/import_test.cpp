@@ -475,7 +475,7 @@ std::vector<double> drawn(const std::string& text) {
   return numbers_of(text, {{"random.calls", scalar(0, kI64)}}, "result0");
 }
 
-TEST(StableHloImport, RandomNumbersAreDrawnAnewInEachCall) {
+TEST(StableHloImport, RandomNumbersAreAsAskedForAndCountTheirCalls) {
   const auto of = [](const std::string& type, const std::string& a, const std::string& b, const std::string& kind) {
     return function("", "tensor<64x64x" + type + ">",
                     fmt::format(R"(
