@@ -58,8 +58,8 @@ strip --strip-unneeded "$made"/bin/* "$made"/lib/*
 LD_LIBRARY_PATH=$made/lib "$made/bin/fettle" --version >/dev/null # the loader finds all that it looks up at once
 cp -r scripts/models "$made/scripts/"
 rm -rf "$made/scripts/models/__pycache__"
-cp benchmarks/gpu_models.py benchmarks/gpu_convs.py benchmarks/peers/gpu_peers.py "$made/"
-tar -C "$made" --sort=name -cf - bin lib scripts gpu_models.py gpu_convs.py gpu_peers.py |
+cp benchmarks/model_structs.py benchmarks/gpu_models.py benchmarks/gpu_convs.py benchmarks/peers/gpu_peers.py "$made/"
+tar -C "$made" --sort=name -cf - bin lib scripts model_structs.py gpu_models.py gpu_convs.py gpu_peers.py |
   xz --x86 --lzma2=preset=6,dict=64MiB >"$out/bundle.tar.xz"
 cp scripts/gpu_run.sh "$out/run.sh"
 du -h "$out/bundle.tar.xz"
