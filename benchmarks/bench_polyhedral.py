@@ -171,7 +171,8 @@ class InFettle:
         self.compile_s = time.perf_counter() - began
 
     def prepare(self, values):
-        self.arguments = [values[name] for name, *_ in self.model.inputs]
+        # Copies, as the others have: what was copied just now lies in the last cache.
+        self.arguments = [values[name].copy() for name, *_ in self.model.inputs]
         self.made = tuple(numpy.full(shape, 0, dtype) for _, dtype, shape in self.model.outputs)
 
     def run(self):

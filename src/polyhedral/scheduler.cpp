@@ -67,6 +67,15 @@ void swap_rows(Band& band, size_t a, size_t b) {
   band.coincident[b] = kept;
 }
 
+void put_coincident_outermost(Band& band) {
+  size_t next = 0;
+  for (size_t d = 0; d < band.members; ++d) {
+    if (!band.coincident[d]) continue;
+    for (size_t at = d; at > next; --at) swap_rows(band, at - 1, at);
+    ++next;
+  }
+}
+
 class Writer {
  public:
   Writer(Schedule& s, const PolyhedralOptions& options) : s_(s), options_(options) {}
@@ -133,6 +142,7 @@ class Writer {
       if (best < band.members)
         for (size_t d = best; d + 1 < band.members; ++d) swap_rows(band, d, d + 1);
     }
+    if (options_.for_device && band.permutable) put_coincident_outermost(band);
     if (options_.jammed_rows > 1) return write_jammed(nest, band);
     if (options_.step_blocks > 0) return write_blocked(nest, band);
     // isl takes seconds to scan the tiles of several statements.
@@ -153,7 +163,7 @@ class Writer {
     RescheduleArgs args;
     FETTLE_TRY(args.blocks, blocks(nest));
     args.maps = band.maps;
-    if (band.permutable && !options_.tiles.empty())
+    if (band.permutable && !options_.tiles.empty() && !options_.for_device)
       for (size_t d = 0; d < band.members; ++d)
         args.factors.push_back(options_.tiles[std::min(d, options_.tiles.size() - 1)]);
     args.full_tiles = options_.full_tiles && !args.factors.empty();
@@ -176,8 +186,8 @@ class Writer {
   }
 
   bool goes_in_fronts(const Band& band) const {
-    return options_.parallel && options_.tile_order != TileOrder::kInTurn && !options_.tiles.empty() &&
-           band.permutable && band.members > 1 && !band.coincident.front();
+    return (options_.parallel || options_.for_device) && options_.tile_order != TileOrder::kInTurn &&
+           !options_.tiles.empty() && band.permutable && band.members > 1 && !band.coincident.front();
   }
 
   // Dependences lead from a tile to none of its front: along each row they go on or stay. False: a front has one tile,
@@ -200,7 +210,7 @@ class Writer {
       s_ = before;
       return false;
     }
-    FETTLE_TRY_VOID(parallel(s_, {loops[first + 1]}));
+    if (options_.parallel) FETTLE_TRY_VOID(parallel(s_, {loops[first + 1]}));
     FETTLE_TRY_VOID(finish(made));
     return true;
   }

@@ -67,6 +67,9 @@ struct PolyhedralOptions {
   int64_t lanes = 1;
   /// Threads share the outermost loop that may be parallel.
   bool parallel = false;
+  /// Loops are to be bound to a device's threads: rows that may be parallel come first where they may, and all loops
+  /// stay plain ones. In place of `parallel`.
+  bool for_device = false;
   /// Which of the program's blocks, all that stand in some statements of its body. Empty: all.
   std::vector<std::string> blocks;
   /// Operations of isl's that the search for one order may take, and blocks of which one is sought.

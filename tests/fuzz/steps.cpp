@@ -196,6 +196,10 @@ Made random_affine_schedule(const Func& func, const std::shared_ptr<const Target
   Schedule current(func, seed);
   current.set_target(target);
   Made made{current, 0};
+  if (target->has_threads() && r.below(2) == 0) {
+    if (auto point = point_of_space(current, target, r)) made.schedule = std::move(*point);
+    return made;
+  }
   const std::vector<Action> shapes = {actions::reschedule, actions::reorder, actions::split, actions::loop_partition};
   const std::vector<Action> kinds = {actions::parallel, actions::vectorize, actions::unroll, actions::fuse};
   for (int i = 0; i < actions; ++i) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "generations/tensor_comprehensions/device_mapping.h"
 #include "ir/query.h"
 #include "polyhedral/scheduler.h"
 #include "schedule/primitives/sample_categorical.h"
@@ -35,7 +36,8 @@ class PolyhedralSpace : public Space {
     options.allow_skewing = skewing == 0;
     FETTLE_TRY(const size_t orthant, choose("orthant", kOrthant, {0.8, 0.2}));
     options.positive_orthant = orthant == 0;
-    if (threads > 1) {
+    options.for_device = target->has_threads();
+    if (threads > 1 || options.for_device) {
       FETTLE_TRY(const size_t order, choose("tile_order", kTileOrderNames, {0.2, 0.4, 0.4}));
       options.tile_order = static_cast<TileOrder>(order);
     }
@@ -43,6 +45,12 @@ class PolyhedralSpace : public Space {
       FETTLE_TRY(const ValueRef size,
                  sample_categorical(s, {{8, 16, 32, 64, 128, 256}, {1, 1, 1, 1, 1, 1}, fmt::format("tile_{}", level)}));
       options.tiles.emplace_back(size);
+    }
+    if (options.for_device) {
+      options.found = found_for(workload);
+      FETTLE_TRY_VOID(reschedule_program(s, options));
+      FETTLE_TRY_VOID(map_to_device(s, *target, sampling_decider()));
+      return s;
     }
     FETTLE_TRY(options.unroll, sample_categorical(s, {{1, 2, 4, 8, 16}, {1, 1, 1, 1, 1}, "unroll"}));
     const BlockNode& root = workload.root();

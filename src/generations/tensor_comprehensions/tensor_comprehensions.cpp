@@ -9,8 +9,10 @@ namespace fettle {
 namespace {
 
 constexpr SpaceDef kSpaces[] = {
-    {"polyhedral", "isl's scheduler: fusion, skewing and tiles of all affine nests, dependences kept exactly",
-     make_polyhedral_space},
+    {.name = "polyhedral",
+     .meaning = "isl's scheduler: fusion, skewing and tiles of all affine nests, dependences kept exactly",
+     .make = make_polyhedral_space,
+     .on_gpus = true},
 };
 
 constexpr StrategyDef kStrategies[] = {

@@ -64,6 +64,18 @@ Range range_of_iter(const IterVar& iter, const std::vector<Expr>& written, const
   return whole;
 }
 
+// Whether the producer comes behind both places of the block alike: behind the loop, and in no loop with it that is not
+// around the block as it stands.
+bool stays_behind(const Func& func, const Move& move, const BlockNode* producer) {
+  if (move.is_inside(producer) || move.index(producer) < move.index(move.block)) return false;
+  const auto around_block = loops_around(func, move.block), around_loop = loops_around(func, move.loop);
+  const auto has = [](const std::vector<const ForNode*>& loops, const ForNode* loop) {
+    return std::ranges::find(loops, loop) != loops.end();
+  };
+  return std::ranges::all_of(loops_around(func, producer),
+                             [&](const ForNode* loop) { return !has(around_loop, loop) || has(around_block, loop); });
+}
+
 Result<Applied> apply_compute_at(const Schedule& s, const ComputeAtArgs& args) {
   FETTLE_TRY(const Move move, plan_move(s, args.block, args.loop));
   const Func& func = s.func();
@@ -90,7 +102,8 @@ Result<Applied> apply_compute_at(const Schedule& s, const ComputeAtArgs& args) {
         return refused(ErrorCode::E215, func, producer,
                        "block {} overwrites what block {} reads, and would run before it", producer->name,
                        move.block->name);
-      if (producer != move.block && move.index(producer) >= move.index(first_in_part) && checks("compute_at.producers"))
+      if (producer != move.block && move.index(producer) >= move.index(first_in_part) &&
+          !stays_behind(func, move, producer) && checks("compute_at.producers"))
         return refused(ErrorCode::E215, func, producer, "block {} writes what block {} reads, and would run after it",
                        producer->name, move.block->name);
     }

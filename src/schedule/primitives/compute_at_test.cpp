@@ -202,5 +202,50 @@ func f(A: f32[5], D: f32[5] output, B: f32[5] output):
   EXPECT_ERROR(compute_at(s, {s.block("C"), (*loops)[0]}), E215);
 }
 
+// What overwrites the input behind both places of the block does so as before. From outside of the loop in which that
+// happens the block may not come.
+TEST(ComputeAt, OverwrittenBehindBothPlaces) {
+  const auto program = [](const char* around_copy, const char* in_steps) {
+    return fmt::format(R"(
+func f(X: f32[6], A: f32[6] output):
+  alloc B: f32[6]
+  alloc C: f32[6]
+  for x in 6:
+    block copy(vx: spatial[6] = x):
+      reads X[vx]
+      writes A[vx]
+      A[vx] = X[vx]
+{}  for t in 3:
+{}    for i in 6:
+      block B(vt: scan[3] = t, vi: spatial[6] = i):
+        reads C[vi]
+        writes B[vi]
+        B[vi] = C[vi] * 2.0
+    for j in 6:
+      block A(vt: scan[3] = t, vj: spatial[6] = j):
+        reads B[5 - vj]
+        writes A[vj]
+        A[vj] = B[5 - vj] + 1.0
+)",
+                       around_copy, in_steps);
+  };
+  auto s = schedule_from(program("", R"(    for c in 6:
+      block C(vc: spatial[6] = c):
+        reads A[vc]
+        writes C[vc]
+        C[vc] = A[vc]
+)"));
+  ASSERT_OK(compute_at(s, {s.block("C"), s.loop("i")}));
+  EXPECT_SAME_RESULT(s);
+  auto outside = schedule_from(program(R"(  for c in 6:
+    block C(vc: spatial[6] = c):
+      reads A[vc]
+      writes C[vc]
+      C[vc] = A[vc]
+)",
+                                       ""));
+  EXPECT_ERROR(compute_at(outside, {outside.block("C"), outside.loop("i")}), E215);
+}
+
 }  // namespace
 }  // namespace fettle

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <bit>
 
+#include "analysis/parallel_check.h"
 #include "analysis/verify.h"
 #include "arith/analyzer.h"
 #include "base/ceil_div.h"
+#include "ir/query.h"
 #include "lower/device/device.h"
+#include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
 #include "tune/parts/loops.h"
 
@@ -150,6 +153,30 @@ int64_t threads_for(const Target& target, int64_t iterations, int64_t most) {
   int64_t threads = most;
   while (threads > warp && threads * 2 * units > iterations) threads /= 2;
   return threads;
+}
+
+Result<std::vector<bool>> independent_loops(const Schedule& s, const Loops& loops) {
+  const std::vector<BlockSite> sites = block_sites(s.func());
+  ParallelCheck check(s.func(), sites);
+  std::vector<bool> are;
+  for (const LoopRef& loop : loops) {
+    FETTLE_TRY(const Stmt stmt, s.loop(loop));
+    const auto* node = stmt.as<ForNode>();
+    // One step of a reduction depends on no other, but what has no step is still to begin.
+    const bool reduces = std::ranges::any_of(blocks_under(node->body), [&](const BlockNode* block) {
+      return std::ranges::any_of(block->iters, [&](const IterVar& iter) {
+        return iter.kind == IterKind::kReduce && uses_var(iter.binding, node->var.get());
+      });
+    });
+    are.push_back(!reduces && node->loop_kind == ForKind::kSerial && check.check(*node).has_value());
+  }
+  return are;
+}
+
+Loops first_run(const Loops& loops, const std::vector<bool>& are_independent) {
+  const auto begin = std::ranges::find(are_independent, true);
+  const auto end = std::find(begin, are_independent.end(), false);
+  return {loops.begin() + (begin - are_independent.begin()), loops.begin() + (end - are_independent.begin())};
 }
 
 Result<> check_on_device(const Func& func, const Target& target) {

@@ -44,6 +44,11 @@ Result<std::vector<LoopRef>> bind_blocks(Schedule& s, const Target& target, cons
 /// iterations; a warp at least.
 int64_t threads_for(const Target& target, int64_t iterations, int64_t most);
 
+/// Whether the iterations of each loop are independent, and nothing is made of it yet.
+Result<std::vector<bool>> independent_loops(const Schedule& s, const std::vector<LoopRef>& loops);
+/// The first run of independent loops that follow one another.
+std::vector<LoopRef> first_run(const std::vector<LoopRef>& loops, const std::vector<bool>& are_independent);
+
 /// Whether the program keeps the target's rules and becomes kernels: verify, and lower_for_device.
 Result<> check_on_device(const Func& func, const Target& target);
 

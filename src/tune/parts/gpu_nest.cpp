@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "analysis/parallel_check.h"
 #include "ir/visit.h"
 #include "schedule/dataflow/dataflow.h"
 #include "schedule/primitives.h"
@@ -45,32 +44,6 @@ Result<bool> is_bound(const Schedule& s, const Loops& loops) {
   return false;
 }
 
-// Whether the iterations of each loop are independent.
-Result<std::vector<bool>> independent(const Schedule& s, const Loops& loops) {
-  const std::vector<BlockSite> sites = block_sites(s.func());
-  ParallelCheck check(s.func(), sites);
-  std::vector<bool> are;
-  for (const LoopRef& loop : loops) {
-    FETTLE_TRY(const Stmt stmt, s.loop(loop));
-    const auto* node = stmt.as<ForNode>();
-    // One step of a reduction depends on no other, but what has no step is still to begin.
-    const bool reduces = std::ranges::any_of(blocks_under(node->body), [&](const BlockNode* block) {
-      return std::ranges::any_of(block->iters, [&](const IterVar& iter) {
-        return iter.kind == IterKind::kReduce && uses_var(iter.binding, node->var.get());
-      });
-    });
-    are.push_back(!reduces && node->loop_kind == ForKind::kSerial && check.check(*node).has_value());
-  }
-  return are;
-}
-
-// The first run of independent loops that follow one another.
-Loops first_run(const Loops& loops, const std::vector<bool>& are_independent) {
-  const auto begin = std::ranges::find(are_independent, true);
-  const auto end = std::find(begin, are_independent.end(), false);
-  return {loops.begin() + (begin - are_independent.begin()), loops.begin() + (end - are_independent.begin())};
-}
-
 // The loop along which neighbours in memory lie, of what is written or else of what is read; or the last.
 size_t contiguous_loop(const BlockStructure& block, const std::vector<bool>& dealt_out) {
   const auto along = [&](const AccessPattern& access) {
@@ -87,7 +60,7 @@ size_t contiguous_loop(const BlockStructure& block, const std::vector<bool>& dea
 // Independent loops go outside, the one along memory last of them. Where that is refused, those that stand outermost.
 Result<Loops> independent_outside(Making& m, BlockRef block, const Loops& own) {
   Schedule& s = m.s;
-  FETTLE_TRY(const std::vector<bool> are, independent(s, own));
+  FETTLE_TRY(const std::vector<bool> are, independent_loops(s, own));
   const Loops first = first_run(own, are);
   FETTLE_TRY(const BlockNode* node, block_node(s, block));
   FETTLE_TRY(const Loops all, get_loops(s, {.block = block}));
@@ -152,7 +125,7 @@ Result<Finished> own_nest(Making& m, BlockRef block, const Loops& own, bool take
 Result<Finished> shared_nest(Making& m, const Loops& shared) {
   Schedule& s = m.s;
   FETTLE_TRY(const Stmt outermost, s.loop(shared.front()));
-  FETTLE_TRY(const std::vector<bool> are, independent(s, shared));
+  FETTLE_TRY(const std::vector<bool> are, independent_loops(s, shared));
   const Loops dealt_out = first_run(shared, are);
   if (dealt_out.empty()) return fail(ErrorCode::E230, "no loop that the blocks share has independent iterations");
   FETTLE_TRY(const Stmt around, s.loop(dealt_out.front()));
