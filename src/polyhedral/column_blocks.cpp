@@ -197,7 +197,7 @@ Result<> block_columns(Schedule& s, const std::vector<std::string>& blocks, int6
     FETTLE_TRY(args.blocks.emplace_back(), get_block(made, {statements[k].block->name}));
     args.maps.push_back(map_of(statements[k], columns[k], depth, width, inside));
   }
-  args.apart = kPhaseOutput;
+  args.apart = {kPhaseOutput};
   std::vector<std::string> parts;
   FETTLE_TRY_VOID(reschedule_with_copies(made, args, blocks, parts));
   // Lowering keeps sums of a tile in registers.

@@ -1,7 +1,9 @@
 #include "polyhedral/index_set_split.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 #include <isl/constraint.h>
@@ -74,9 +76,9 @@ Places places_of(const AffineNest& nest, const isl::union_map& dependences, cons
 // 1 where an integer is more than zero, else 0.
 Expr is_positive(const Expr& value) { return max(Expr(0), min(Expr(1), value)); }
 
-// (…, j, …) → (…, whether j is before, at or behind f, j, …) for each loop that is split.
+// (…, j, …) → (…, whether j is before, at or behind f, j, …) for each loop that is split. `parts`: outputs that say so.
 IndexMap map_of(const NestStatement& statement, const std::map<const ForNode*, Places>& splits,
-                const std::vector<Var>& names) {
+                const std::vector<Var>& names, std::set<size_t>& parts) {
   IndexMap map;
   map.inputs = {names.begin(), names.begin() + static_cast<std::ptrdiff_t>(statement.loops.size())};
   size_t depth = 0;
@@ -86,6 +88,7 @@ IndexMap map_of(const NestStatement& statement, const std::map<const ForNode*, P
     if (const auto split = splits.find(loop); split != splits.end()) {
       Expr part = 0;
       for (const Expr& place : split->second) part = part + is_positive(value - place) + is_positive(value - place + 1);
+      parts.insert(map.outputs.size());
       map.outputs.push_back(part);
     }
     map.outputs.push_back(value);
@@ -131,10 +134,18 @@ Result<> split_index_sets(Schedule& s, const std::vector<std::string>& blocks, i
 
   Schedule made = s;
   RescheduleArgs args;
+  std::set<size_t> apart, other;  // outputs that are parts of a loop, and loops themselves
   for (const NestStatement& statement : nest.statements()) {
     FETTLE_TRY(args.blocks.emplace_back(), get_block(made, {statement.block->name}));
-    args.maps.push_back(map_of(statement, splits, names));
+    std::set<size_t> own;
+    args.maps.push_back(map_of(statement, splits, names, own));
+    for (size_t d = 0; d < args.maps.back().outputs.size(); ++d)
+      if (own.contains(d))
+        apart.insert(d);
+      else if (!as_int(args.maps.back().outputs[d]))
+        other.insert(d);
   }
+  std::ranges::set_difference(apart, other, std::back_inserter(args.apart));
   std::vector<std::string> parts;
   FETTLE_TRY_VOID(reschedule_with_copies(made, args, blocks, parts));
   for (const std::string& part : parts) {

@@ -270,7 +270,7 @@ class Writer {
     RescheduleArgs args;
     FETTLE_TRY(args.blocks, blocks(nest));
     args.maps = *maps;
-    args.apart = kNestOutput;
+    args.apart = {kNestOutput};
     std::vector<std::string> made;
     FETTLE_TRY_VOID(apply(nest, args, made));
     PolyhedralOptions of_products = options_;

@@ -103,15 +103,15 @@ bool reschedule(Attempt& a) {
     factors.assign(2 + tiled, IntRef(1));
     for (const int size : sizes) factors.push_back(size);
   }
-  const int64_t apart =
-      a.chance(15) ? a.between(static_cast<int>(factors.size()), static_cast<int>(maps.front().outputs.size()) - 1)
-                   : -1;
+  std::vector<int64_t> apart;
+  for (size_t d = factors.size(); d < maps.front().outputs.size(); ++d)
+    if (a.chance(8)) apart.push_back(static_cast<int64_t>(d));
   return a
       .step("reschedule", {{"blocks", to_arg(blocks)},
                            {"maps", to_arg(maps)},
                            {"factors", factor_list(factors)},
                            {"full_tiles", a.chance(50)},
-                           {"apart", apart}})
+                           {"apart", to_arg(apart)}})
       .has_value();
 }
 

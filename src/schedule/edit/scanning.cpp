@@ -186,18 +186,11 @@ isl::ast_node ast_of(const AffineNest& nest, const ScanOrder& order) {
   const isl::schedule instances = isl::schedule::from_domain(nest.domain());
   isl::schedule_node node = instances.root().child(0).insert_partial_schedule(order.when.as_multi_union_pw_aff());
   const size_t n = order.factors.size();
-  if (order.apart) {
-    const auto row = static_cast<int>(*order.apart);
+  if (!order.apart.empty()) {
     auto band = node.as<isl::schedule_node_band>();
-    if (n > 0) {
-      node = band.split(static_cast<int>(n))
-                 .child(0)
-                 .as<isl::schedule_node_band>()
-                 .member_set_ast_loop_unroll(row - static_cast<int>(n));
-      node = node.parent();
-    } else {
-      node = band.member_set_ast_loop_unroll(row);
-    }
+    if (n > 0) band = band.split(static_cast<int>(n)).child(0).as<isl::schedule_node_band>();
+    for (const size_t row : order.apart) band = band.member_set_ast_loop_unroll(static_cast<int>(row - n));
+    node = n > 0 ? band.parent() : isl::schedule_node(band);
   }
   if (n > 0) {
     auto band = node.as<isl::schedule_node_band>();

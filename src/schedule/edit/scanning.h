@@ -14,7 +14,7 @@ struct ScanOrder {
   size_t rows = 0;
   std::vector<int64_t> factors;  // tile sizes of the first rows
   bool full_tiles = false;       // whole tiles get loops of their own
-  std::optional<size_t> apart;   // a row behind the tiled ones, of few values, which get loops of their own
+  std::vector<size_t> apart;     // rows behind the tiled ones, of few values, which get loops of their own
 };
 
 /// Loops with the nest's blocks in them. Loop c<d> is over tiles for d < factors.size(), then over row d - that.

@@ -106,11 +106,13 @@ Result<Applied> apply_reschedule(const Schedule& s, const RescheduleArgs& args) 
   if (order.rows == 0 || order.factors.size() > order.rows)
     return refused(ErrorCode::E241, func, wanted.front(), "{} factors for {} outputs", order.factors.size(),
                    order.rows);
-  if (args.apart < -1 || args.apart >= static_cast<int64_t>(order.rows) ||
-      (args.apart >= 0 && args.apart < static_cast<int64_t>(order.factors.size())))
-    return refused(ErrorCode::E241, func, wanted.front(), "values of output {} apart, of {} outputs, {} of them tiled",
-                   args.apart, order.rows, order.factors.size());
-  if (args.apart >= 0) order.apart = static_cast<size_t>(args.apart);
+  for (const int64_t output : args.apart) {
+    if (output < static_cast<int64_t>(order.factors.size()) || output >= static_cast<int64_t>(order.rows))
+      return refused(ErrorCode::E241, func, wanted.front(),
+                     "values of output {} apart, of {} outputs, {} of them tiled", output, order.rows,
+                     order.factors.size());
+    order.apart.push_back(static_cast<size_t>(output));
+  }
   // In which order the instances come, tiles first.
   Result<> fits;
   const auto when = [&](const NestStatement& statement, bool tiled) -> std::string {

@@ -26,8 +26,8 @@ inline constexpr const char* kKeptBuffersKey = "kept_buffers";
 ///       outside of these stay. Missing outputs are 0
 /// factors: tile sizes of the first outputs: loops over tiles come first, then all loops within a tile
 /// full_tiles: whether whole tiles, whose loops have constant extents, are parted from the partial ones
-/// apart: the number of an output, behind those that are tiled, whose values get loops of their own: few ones, as a
-///       phase has. -1: of none
+/// apart: the numbers of outputs, behind those that are tiled, whose values get loops of their own: few ones, as a
+///       phase has
 /// Returns the loops around the first block: those over tiles, then one for each output. One of which all blocks have a
 /// single iteration is not made. A block that has to stand in several places keeps its name where most of the loops
 /// around it have constant extents; the others are NAME_1, NAME_2, …
@@ -39,7 +39,7 @@ struct RescheduleArgs {
   std::vector<IndexMap> maps;
   std::vector<IntRef> factors;
   bool full_tiles = false;
-  int64_t apart = -1;
+  std::vector<int64_t> apart;
   static constexpr auto fields =
       std::tuple{field("blocks", &RescheduleArgs::blocks), field("maps", &RescheduleArgs::maps),
                  field("factors", &RescheduleArgs::factors), field("full_tiles", &RescheduleArgs::full_tiles),

@@ -132,19 +132,19 @@ TEST(Reschedule, StaysInsideOfLoopsThatItIsNotTold) {
 // Rows in two halves: without it, one loop has both.
 TEST(Reschedule, ValuesApartHaveLoopsOfTheirOwn) {
   const IndexMap halves = map_of("(a, b) -> (min(a // 3, 1), b, a)");
-  for (const int64_t apart : {-1, 0}) {
+  for (const std::vector<int64_t>& apart : {std::vector<int64_t>{}, std::vector<int64_t>{0}}) {
     auto s = schedule_from(triangular(6));
     ASSERT_OK(reschedule(s, {{s.block("copy")}, {halves}, {}, false, apart}));
     const auto blocks = blocks_of(s.func().root());
     EXPECT_EQ(std::ranges::count_if(blocks, [](const BlockNode* b) { return b->name.starts_with("copy"); }),
-              apart < 0 ? 1 : 2)
+              apart.empty() ? 1 : 2)
         << to_text(s.func());
     EXPECT_REPLAYS(s);
     EXPECT_SAME_RESULT(s);
     expect_verified(s);
   }
   auto s = schedule_from(triangular(6));
-  ASSERT_OK(reschedule(s, {{s.block("copy")}, {map_of("(a, b) -> (b, min(a // 3, 1), a)")}, {2}, false, 1}));
+  ASSERT_OK(reschedule(s, {{s.block("copy")}, {map_of("(a, b) -> (b, min(a // 3, 1), a)")}, {2}, false, {1}}));
   EXPECT_GOLDEN(s.func());
   EXPECT_REPLAYS(s);
   EXPECT_SAME_RESULT(s);
@@ -161,8 +161,8 @@ TEST(Reschedule, RefusesWhatDoesNotFit) {
   EXPECT_ERROR(reschedule(s, {{copy}, {map_of("(a, b) -> (a * b, b)")}, {}, false}), E209);
   EXPECT_ERROR(reschedule(s, {{copy}, {two}, {0}, false}), E202);
   EXPECT_ERROR(reschedule(s, {{copy}, {two}, {2, 2, 2}, false}), E241);
-  EXPECT_ERROR(reschedule(s, {{copy}, {two}, {}, false, 2}), E241);
-  EXPECT_ERROR(reschedule(s, {{copy}, {two}, {2}, false, 0}), E241);
+  EXPECT_ERROR(reschedule(s, {{copy}, {two}, {}, false, {2}}), E241);
+  EXPECT_ERROR(reschedule(s, {{copy}, {two}, {2}, false, {0}}), E241);
   EXPECT_ERROR(reschedule(s, {{copy}, {map_of("(a, b, c) -> (a, b, c)")}, {}, false}), E207);
   ASSERT_OK(parallel(s, {s.loop("a")}));
   EXPECT_ERROR(reschedule(s, {{copy}, {two}, {}, false}), E201);
