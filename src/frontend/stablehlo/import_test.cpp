@@ -345,9 +345,8 @@ func.func public @main(%x: tensor<?xf32>) -> tensor<?xf32> {{
   %less = stablehlo.subtract %n, %one : tensor<1xi32>
   %first = stablehlo.constant dense<{}> : tensor<f32>
 {}
-  %p0 = stablehlo.reshape %before : (tensor<1xi32>) -> tensor<1x1xi32>
-  %p1 = stablehlo.reshape %after : (tensor<1xi32>) -> tensor<1x1xi32>
-  %padding = stablehlo.concatenate %p0, %p1, dim = 1 : (tensor<1x1xi32>, tensor<1x1xi32>) -> tensor<1x2xi32>
+  %pair = stablehlo.concatenate %before, %after, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+  %padding = stablehlo.reshape %pair : (tensor<2xi32>) -> tensor<1x2xi32>
   %r = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%x, %first, %extent, %stride, %one, %one, %padding)
     {{called_computations = [@combine]}} : (tensor<?xf32>, tensor<f32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>,
     tensor<1xi32>, tensor<1x2xi32>) -> tensor<?xf32>
@@ -763,7 +762,7 @@ TEST(StableHloImport, PublicFunctionsByName) {
   EXPECT_EQ(import_stablehlo(with("apb"), {}, "a")->function().all, (std::vector<std::string>{"a", "b"}));
   for (const char* name : {"", "p", "c"}) {
     const std::string refused = output(with("apb"), name);
-    EXPECT_TRUE(refused.starts_with("E709") && refused.ends_with("there are: a, b")) << refused;
+    EXPECT_TRUE(refused.starts_with("E709") && refused.find("there are: a, b") != std::string::npos) << refused;
     EXPECT_EQ(stablehlo_problems(with("apb"), {}, name).size(), 1U);
   }
   EXPECT_EQ(import_stablehlo(with("p")).error().code, ErrorCode::E602);
