@@ -28,7 +28,7 @@ InputNames names_of(const InputShapes& shapes) {
 void note_function(const ModelSource& source, const Graph& graph, const std::function<void(const std::string&)>& say) {
   const auto* file = std::get_if<ModelFile>(&source);
   const GraphFunction& function = graph.function();
-  if (!say || !file || !file->function.empty() || function.all.size() < 2) return;
+  if (!say || !file || !file->function.empty() || function.all.size() < 2 || function.name == "main") return;
   say(fmt::format("{} has the functions {}: {} is taken, as none is named", file->path, fmt::join(function.all, ", "),
                   function.name));
 }

@@ -31,7 +31,8 @@ using ModelSource = std::variant<ModelFile, OnnxModel, ImportedModel>;
 /// "resnet50" of "models/resnet50.onnx", "f.step" of the function `step` of "f.tc".
 std::string model_name(const ModelSource& source);
 
-/// Says which function a file's graph is, where there are several and none was asked for. say: may be null.
+/// Says which function a file's graph is, where there are several, none was asked for, and it is not called `main`.
+/// say: may be null.
 void note_function(const ModelSource& source, const Graph& graph, const std::function<void(const std::string&)>& say);
 
 /// Shapes of inputs, by name.
