@@ -279,15 +279,17 @@ class Context(_Calls):
         self._base._reset_states()
 
 
-def _source(model, folder):
+def _source(model, folder, function=""):
+    if isinstance(model, (str, os.PathLike)):
+        return _fettle._source_of_path(os.fsdecode(model), function)
+    if function:
+        raise Error("E709", "function is of a model that is given as a path")
     if isinstance(model, Graph):
         return model._base._source()
     if isinstance(model, _fettle.ModelSource):
         return model
     if hasattr(model, "_fettle_source"):  # of a comprehension
         return model._fettle_source
-    if isinstance(model, (str, os.PathLike)):
-        return _fettle._source_of_path(os.fsdecode(model))
     if hasattr(model, "SerializeToString"):
         model = model.SerializeToString()
     if isinstance(model, (bytes, bytearray, memoryview)):
@@ -296,10 +298,10 @@ def _source(model, folder):
 
 
 def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database="", without=(), keep_denormals=False,
-            cache=True, folder=None, vendor=(), target="", team=None):
+            cache=True, folder=None, vendor=(), target="", team=None, function=""):
     """Compiles a model for this machine, or a GPU, and gives a `fettle.Model`.
 
-    model     a path (of an ONNX file, or of a library that `fettle compile` wrote), the bytes of an ONNX file, an
+    model     a path (of a model's file, or of a library that `fettle compile` wrote), the bytes of an ONNX file, an
               onnx.ModelProto, a fettle.Graph, or a function of fettle.comprehension
     shapes    of inputs, by their names: {"x": [1, 3, 224, 224]}. What is left open, each call decides
     sizes     narrows what is open: {"N": {"min": 1, "max": 64, "multiple": 8, "tune_at": 16}}
@@ -316,6 +318,7 @@ def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database=
               "x86-64-v4"], of which the best is taken; "": this machine's CPU. Of a library: which of its targets
     team      whose threads run it: a `fettle.OpenMpTeam`; None: threads of its own
     folder    where external data of bytes or a ModelProto lie
+    function  of a path: which function of the file; "": the last of comprehensions, `main` of StableHLO
 
     >>> import fettle, numpy
     >>> g = fettle.Graph("twice")
@@ -328,6 +331,6 @@ def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database=
     ([2.0, 4.0], [6.0])
     """
     target = target if isinstance(target, str) else ",".join(target)
-    return Model(_fettle._open_model(_source(model, folder), dict(shapes or {}), threads, os.fsdecode(database),
+    return Model(_fettle._open_model(_source(model, folder, function), dict(shapes or {}), threads, os.fsdecode(database),
                                      dict(sizes or {}), dict(states or {}), list(without), bool(keep_denormals),
                                      bool(cache), list(vendor), target, team))  # fmt: skip

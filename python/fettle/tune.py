@@ -226,20 +226,20 @@ def _path(database):
     return os.fsdecode(database) if isinstance(database, (str, bytes, os.PathLike)) else None
 
 
-def _tune_model(model, threads, time, trials, database, seed, max_error, shapes, sizes, vendor):
+def _tune_model(model, threads, time, trials, database, seed, max_error, shapes, sizes, vendor, function):
     from .model import _source
     path = _path(database)
     if not path:
         raise Error("E709", "database is missing: the path where records are kept, for fettle.compile(database=…)")
     time = 300 if time is None and trials is None else time
     trials = (1 << 62) if trials is None else trials
-    return Tuning(_fettle._tune_model(_source(model, None), dict(shapes or {}), dict(sizes or {}), path, threads,
+    return Tuning(_fettle._tune_model(_source(model, None, function), dict(shapes or {}), dict(sizes or {}), path, threads,
                                       _seconds(time), trials, seed, float(max_error), list(vendor)), path)  # fmt: skip
 
 
 def tune(program, target=None, threads=None, generation=None, space=None, strategy=None, cost_model=None, runner=None,
          database=None, trials=None, time=None, seed=0, batch=None, check_all=False, max_error=math.inf,
-         callbacks=(), progress=None, shapes=None, sizes=None, vendor=()):  # fmt: skip
+         callbacks=(), progress=None, shapes=None, sizes=None, vendor=(), function=""):  # fmt: skip
     """Searches for the fastest schedules of a program or a model.
 
     program     a Func: returns a TuneReport when it is over. A model, as fettle.compile takes it: returns a Tuning at once,
@@ -251,7 +251,7 @@ def tune(program, target=None, threads=None, generation=None, space=None, strate
     max_error   of what an algorithm adds to the error, in units of epsilon, at most: 100 leaves Winograd's out
 
     Of a model:
-    shapes, sizes   as fettle.compile takes them
+    shapes, sizes, function   as fettle.compile takes them
     vendor          libraries whose kernels are candidates, too: ("onednn",); fettle.compile is told as well
 
     Of a program:
@@ -271,9 +271,9 @@ def tune(program, target=None, threads=None, generation=None, space=None, strate
         wrong = next((name for name, value in given.items() if value is not None), None)
         if wrong:
             raise Error("E709", f"{wrong} is for programs, and a model is tuned")
-        return _tune_model(program, threads or 0, time, trials, database, seed, max_error, shapes, sizes, vendor)
-    if shapes or sizes or vendor:
-        raise Error("E709", "shapes, sizes and vendor are for models, and a program is tuned")
+        return _tune_model(program, threads or 0, time, trials, database, seed, max_error, shapes, sizes, vendor, function)
+    if shapes or sizes or vendor or function:
+        raise Error("E709", "shapes, sizes, vendor and function are for models, and a program is tuned")
     threads = 1 if threads is None else threads
     if runner is None:
         runner = LocalRunner(target, threads)

@@ -21,7 +21,7 @@ namespace {
 
 /// The model of a source, read where it is a path.
 OnnxModel model_of(const PySource& source, Result<OnnxModel> (&read)(const std::string&)) {
-  if (const auto* path = std::get_if<std::string>(&source.source)) return take(read(*path));
+  if (const auto* file = std::get_if<ModelFile>(&source.source)) return take(read(file->path));
   return std::get<OnnxModel>(source.source);
 }
 

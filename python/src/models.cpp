@@ -171,7 +171,10 @@ void bind_models(nb::module_& m) {
         nb::arg("sizes"), nb::arg("states"), nb::arg("without"), nb::arg("keep_denormals"), nb::arg("cache"),
         nb::arg("vendor"), nb::arg("target"), nb::arg("team").none());
   nb::class_<PySource>(m, "ModelSource");
-  m.def("_source_of_path", [](const std::string& path) { return PySource{path}; }, nb::arg("path"));
+  m.def(
+      "_source_of_path",
+      [](const std::string& path, const std::string& function) { return PySource{ModelFile(path, function)}; },
+      nb::arg("path"), nb::arg("function"));
   m.def(
       "_source_of_bytes",
       [](nb::handle bytes, const std::optional<std::string>& folder) {

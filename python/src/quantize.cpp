@@ -31,7 +31,7 @@ std::vector<NamedTensor> tensors_of(nb::dict sample) {
 }
 
 OnnxModel model_of(const PySource& source) {
-  if (const auto* path = std::get_if<std::string>(&source.source)) return take(read_onnx(*path));
+  if (const auto* file = std::get_if<ModelFile>(&source.source)) return take(read_onnx(file->path));
   if (const auto* model = std::get_if<OnnxModel>(&source.source)) return *model;
   raise(ErrorCode::E709, "only ONNX models, and graphs of their operators, are quantised");
 }

@@ -125,6 +125,16 @@ class Caches(unittest.TestCase):
             self.run_model(self.path.read_bytes())
         self.assertEqual(len(self.kept()), 3)
 
+    def test_functions_of_a_file(self):
+        path = self.folder / "f.tc"
+        text = "def {}(float(N) x) -> (y) {{ y(i) = {} * x(i) }} "
+        path.write_text(text.format("twice", 2) + text.format("more", 3))
+        for _ in range(2):
+            self.run_model(path, function="twice")
+            self.run_model(path, wanted=3, function="more")
+        self.assertEqual(len(self.kept()), 2)
+        self.assertEqual({file.name.rsplit("-", 1)[0] for file in self.kept()}, {"f-twice", "f-more"})
+
     def test_what_is_damaged_is_compiled_anew(self):
         self.run_model()
         (file,) = self.kept()

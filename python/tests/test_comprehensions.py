@@ -37,8 +37,15 @@ class Comprehensions(unittest.TestCase):
             path.write_text(TEXT)
             for given in path, str(path):
                 self.assertEqual(list(fettle.comprehension(given)), ["mm", "both"])
-            model = fettle.compile(path, cache=False)
+            with self.assertWarnsRegex(RuntimeWarning, "the functions mm, both: both is taken"):
+                model = fettle.compile(path, cache=False)
             self.assertEqual([name for name, *_ in model.outputs], ["more", "less"])
+            model = fettle.compile(path, function="mm", cache=False)
+            self.assertEqual([name for name, *_ in model.outputs], ["C"])
+            with self.assertRaisesRegex(fettle.Error, "E709.*there are: mm, both"):
+                fettle.compile(path, function="conv")
+            with self.assertRaisesRegex(fettle.Error, "E709.*given as a path"):
+                fettle.compile(fettle.comprehension(path), function="mm")
 
     def test_is_a_model(self):
         f = fettle.comprehension(TEXT)

@@ -13,7 +13,8 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string model, target, database, seconds_text = "3";
+  ModelFile model;
+  std::string target, database, seconds_text = "3";
   std::vector<std::string> against;
   int threads = 0, streams = 0;
   uint64_t seed = 0;
@@ -57,7 +58,7 @@ nlohmann::json to_json(const StreamTimes& times) {
 Result<Report> bench_streams(const Options& options, const Model& model, const std::vector<NamedTensor>& inputs,
                              int threads, double seconds) {
   Report report;
-  report.json = {{"model", options.model}, {"threads", threads}, {"streams", nlohmann::json::array()}};
+  report.json = {{"model", options.model.path}, {"threads", threads}, {"streams", nlohmann::json::array()}};
   report.text = fmt::format("{:<14} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "", "runs/s", "median ms", "90 % ms",
                             "99 % ms", "max ms");
   const std::vector<int> counts = options.streams == 1 ? std::vector{1} : std::vector{1, options.streams};
@@ -78,7 +79,7 @@ Result<Report> bench_model(const Options& options) {
   double seconds = 0;
   if (!parse_seconds(options.seconds_text, &seconds))
     return fail(ErrorCode::E709, "'" + options.seconds_text + "' is no duration such as 10s", "--time");
-  if (!options.against.empty() && is_library_path(options.model))
+  if (!options.against.empty() && is_library_path(options.model.path))
     return fail(ErrorCode::E709, "other engines need the ONNX file, not a compiled model", "--against");
   FETTLE_TRY(const Model model, open_model(options.model, {.threads = options.threads,
                                                            .target = options.target,
@@ -96,7 +97,7 @@ Result<Report> bench_model(const Options& options) {
   FETTLE_TRY(const TemporaryFolder folder, TemporaryFolder::make());
   std::vector<bench::ModelPeer> peers;
   for (const std::string& name : options.against) {
-    FETTLE_TRY(bench::ModelPeer peer, start_peer(name, options.model, threads, inputs, folder.path()));
+    FETTLE_TRY(bench::ModelPeer peer, start_peer(name, options.model.path, threads, inputs, folder.path()));
     peers.push_back(std::move(peer));
   }
   std::vector<TimedWork> works{timed_model("fettle", context, inputs)};
@@ -104,7 +105,7 @@ Result<Report> bench_model(const Options& options) {
   FETTLE_TRY(const std::vector<Latency> latencies, time_interleaved(works, {.seconds = seconds}));
 
   Report report;
-  report.json = {{"model", options.model}, {"threads", threads}, {"latency_ms", to_json(latencies[0])}};
+  report.json = {{"model", options.model.path}, {"threads", threads}, {"latency_ms", to_json(latencies[0])}};
   report.text = fmt::format("{:<14} {:>10} {:>10} {:>6}\n", "", "min ms", "median ms", "runs");
   for (const Latency& latency : latencies)
     report.text += fmt::format("{:<14} {:>10.3f} {:>10.3f} {:>6}\n", latency.name, latency.min_ms, latency.median_ms,

@@ -12,7 +12,7 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string model;
+  ModelFile model;
   int threads = 0;
   InputShapes shapes;
   OpenSizes sizes;
@@ -104,6 +104,9 @@ void add_plan(Report& report, const ModelCheck& check) {
   const Graph& graph = *planned.graph;
   nlohmann::json &inputs = report.json["inputs"] = nlohmann::json::array(),
                  &outputs = report.json["outputs"] = nlohmann::json::array();
+  add_function_json(report.json, graph.function());
+  if (const GraphFunction& function = graph.function(); function.all.size() > 1)
+    report.text += fmt::format("function   {}, of {}\n", function.name, fmt::join(function.all, ", "));
   for (const Value* input : graph.inputs()) {
     inputs.push_back({{"name", input->name}, {"type", input->type->to_string()}});
     report.text += fmt::format("input      {} {}\n", input->name, input->type->to_string());
@@ -151,7 +154,7 @@ Result<Report> check(const Options& options) {
   const bool compiles = check.planned.has_value();
   Report report;
   report.status = compiles ? kDone : kCouldNot;
-  report.json = {{"file", options.model},
+  report.json = {{"file", options.model.path},
                  {"valid", check.is_valid()},
                  {"compiles", compiles},
                  {"format", format_text(survey)},
@@ -171,7 +174,7 @@ Result<Report> check(const Options& options) {
                  {"sizes", nlohmann::json::array()},
                  {"reasons", json_list(check.reasons, reason_json)},
                  {"more_reasons", check.is_cut_short}};
-  report.text = fmt::format("{}: {}, {}\n", options.model, check.is_valid() ? "valid" : "not valid",
+  report.text = fmt::format("{}: {}, {}\n", options.model.path, check.is_valid() ? "valid" : "not valid",
                             compiles ? "compiles" : "does not compile");
   // A file that cannot be read says nothing.
   if (const std::string format = format_text(survey); !format.empty())

@@ -123,10 +123,24 @@ std::string model_kinds() {
   return text;
 }
 
-Option* add_model(App* app, std::string* model, bool or_library) {
-  return app->add_option("model", *model, "the model: " + model_kinds() + (or_library ? "; or a compiled model" : ""))
-      ->required()
-      ->type_name(or_library ? "MODEL|OUT.so" : "MODEL");
+Option* add_model(App* app, ModelFile* model, bool or_library) {
+  Option* made =
+      app->add_option("model", model->path, "the model: " + model_kinds() + (or_library ? "; or a compiled model" : ""))
+          ->required()
+          ->type_name(or_library ? "MODEL|OUT.so" : "MODEL");
+  add_function(app, &model->function);
+  return made;
+}
+
+Option* add_function(App* app, std::string* function) {
+  return app
+      ->add_option("--function", *function,
+                   "which function of the file is the model; default: the last of comprehensions, main of StableHLO")
+      ->type_name("NAME");
+}
+
+void add_function_json(nlohmann::json& json, const GraphFunction& function) {
+  if (!function.name.empty()) json["function"] = function.name;
 }
 
 void add_shapes(App* app, InputShapes* shapes) {

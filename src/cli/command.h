@@ -63,12 +63,15 @@ Result<> write_tuning_report(const std::shared_ptr<Database>& database, const Gr
                              uint64_t run_id, const std::string& out);
 
 /// `explain MODEL --why NODE`. Errors: those of explain_node.
-Result<Report> explain_why(const std::string& model, const std::string& node, const OpenOptions& options);
+Result<Report> explain_why(const ModelFile& model, const std::string& node, const OpenOptions& options);
 
 /// A new subcommand with --json and an example beneath its help.
 App* add_subcommand(App& app, const std::string& name, const std::string& what, const std::string& example, bool* json);
-/// The model: a file of any kind that a front end reads; with `or_library` also one that `compile` wrote.
-Option* add_model(App* app, std::string* model, bool or_library);
+/// The model: a file of any kind that a front end reads; with `or_library` also one that `compile` wrote. Also adds
+/// --function.
+Option* add_model(App* app, ModelFile* model, bool or_library);
+/// --function NAME: which of a file's functions is the model.
+Option* add_function(App* app, std::string* function);
 /// The kinds of files that front ends read, in a clause: "an ONNX model, … or a saved graph".
 std::string model_kinds();
 /// --shape NAME=D0,D1,… (repeatable). E709 wrong form is a usage error (status 2).
@@ -131,6 +134,9 @@ nlohmann::json origins_json(const std::vector<Origin>& origins);
 nlohmann::json provenance_json(const Provenance& provenance);
 /// The same of FettleModelInfo::kernel_origins.
 nlohmann::json origins_json(std::string_view lines);
+
+/// The function that a graph is, where its file is one of functions: field "function".
+void add_function_json(nlohmann::json& json, const GraphFunction& function);
 
 /// A line on standard error, for what is not the result.
 void progress(const std::string& line);

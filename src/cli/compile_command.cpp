@@ -13,7 +13,8 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string model, target, out, database;
+  ModelFile model;
+  std::string target, out, database;
   int threads = 0;
   InputShapes shapes;
   OpenSizes sizes;
@@ -65,6 +66,7 @@ Result<Report> compile(const Options& options) {
                  {"arena_bytes", model.arena_bytes()},
                  {"constant_bytes", model.constant_bytes()},
                  {"seconds", seconds}};
+  add_function_json(report.json, model.function());
   const std::vector<std::string> targets = model.targets();
   if (targets.size() > 1)
     report.text = wrapped(fmt::format("for {}; of the first that runs here:", fmt::join(targets, ", ")), 2) + "\n";

@@ -10,13 +10,15 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string model, out;
+  ModelFile model;
+  std::string out;
   Limits limits;
   bool json = false;
 };
 
 Result<Report> convert(const Options& options) {
-  FETTLE_TRY(const Graph graph, import_model(options.model, {}, options.limits));
+  FETTLE_TRY(const Graph graph, import_model(options.model.path, {{}, options.limits, options.model.function}));
+  note_function(options.model, graph, progress);
   FETTLE_TRY(OutputFile file, OutputFile::create(options.out));
   int64_t written_bytes = 0;
   FETTLE_TRY_VOID(save_graph(graph, [&](std::string_view bytes) -> Result<> {
@@ -25,11 +27,12 @@ Result<Report> convert(const Options& options) {
   }));
   FETTLE_TRY_VOID(file.commit());
   Report report;
-  report.json = {{"file", options.model},
+  report.json = {{"file", options.model.path},
                  {"output", options.out},
                  {"nodes", graph.nodes().size()},
                  {"bytes", written_bytes},
                  {"operators", histogram(graph)}};
+  add_function_json(report.json, graph.function());
   report.text = fmt::format("{}: {} nodes, {} bytes\n", options.out, graph.nodes().size(), written_bytes);
   return report;
 }

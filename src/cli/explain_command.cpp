@@ -20,8 +20,8 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string code;  // or a model
-  std::string node;  // of the model
+  std::string code;            // or a model
+  std::string node, function;  // of the model
   InputShapes shapes;
   PassNames without;
   int threads = 0;
@@ -118,7 +118,7 @@ Result<Report> explain_steps(const Options& options) {
 Result<Report> explain(const Options& options) {
   if (!options.node.empty()) {
     if (options.code.empty()) return fail(ErrorCode::E709, "give the model's file, too", "--why");
-    return explain_why(options.code, options.node,
+    return explain_why({options.code, options.function}, options.node,
                        {.threads = options.threads,
                         .shapes = options.shapes,
                         .database = database_to_read(options.database),
@@ -170,6 +170,7 @@ Command add_explain_command(App& app) {
       ->such_as(std::move(codes));
   auto* why = made->add_option("--why", options->node, "a node of the model: which kernel it is part of, and why")
                   ->type_name("NODE");
+  add_function(made, &options->function)->needs(why);
   auto* program = made->add_option("--program", options->program, "a program in the loop language, to be scheduled")
                       ->type_name("FILE");
   auto* trace =

@@ -30,7 +30,8 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string model, target, database, task, after;
+  ModelFile model;
+  std::string target, database, task, after;
   double max_error = std::numeric_limits<double>::infinity();
   KernelSources vendor;
   int threads = 0;
@@ -275,9 +276,10 @@ Result<Report> list_candidates(const PlannedModel& model, KernelSources sources)
 Result<Report> inspect(const Options& options) {
   const bool views = options.graph || options.tasks || options.candidates || options.trace || options.ir || options.c ||
                      options.assembly || !options.task.empty() || !options.after.empty();
-  if (is_library_path(options.model)) {
-    if (views) return fail(ErrorCode::E709, "a compiled model has none of these; give the model's file");
-    FETTLE_TRY(const std::shared_ptr<const FettleModelInfo> info, load_library(options.model, options.target));
+  if (is_library_path(options.model.path)) {
+    if (views || !options.model.function.empty())
+      return fail(ErrorCode::E709, "a compiled model has none of these; give the model's file");
+    FETTLE_TRY(const std::shared_ptr<const FettleModelInfo> info, load_library(options.model.path, options.target));
     return describe_library(*info);
   }
   Report report;
@@ -292,6 +294,7 @@ Result<Report> inspect(const Options& options) {
         load_model(options.model, options.shapes, options.sizes, {}, {},
                    passes_left_out({.threads = options.threads, .target = options.target, .without = options.without}),
                    options.limits));
+    note_function(options.model, graph, progress);
     report.text = to_text(graph, true);
     report.json = {{"graph", report.text}, {"nodes", graph_json(graph)}};
     return report;
@@ -336,9 +339,10 @@ Result<Report> inspect(const Options& options) {
   if (options.tasks) return list_tasks(task_list);
   const int64_t weight_bytes = model.constants.weight_bytes, constant_bytes = model.constants.stored_bytes();
   const std::string operators = histogram(*model.graph);
-  report.text = wrapped_lines(fmt::format("{}: {}\n{}weights {} bytes, stored as {} bytes of constants\n",
-                                          options.model, operators, to_text(model.plan), weight_bytes, constant_bytes),
-                              6);
+  report.text =
+      wrapped_lines(fmt::format("{}: {}\n{}weights {} bytes, stored as {} bytes of constants\n", options.model.path,
+                                operators, to_text(model.plan), weight_bytes, constant_bytes),
+                    6);
   if (const Target& target = model.options.target; target.has_threads()) {
     report.text +=
         fmt::format("kernels run on {} {}; the CPU reads sizes and conditions, and calls {} host functions\n",
@@ -347,6 +351,7 @@ Result<Report> inspect(const Options& options) {
   report.json = {{"operators", operators},       {"nodes", model.graph->nodes().size()},
                  {"tasks", task_list.size()},    {"arena_bytes", model.arena_bytes()},
                  {"weight_bytes", weight_bytes}, {"constant_bytes", constant_bytes}};
+  add_function_json(report.json, model.graph->function());
   return report;
 }
 

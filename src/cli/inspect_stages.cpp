@@ -31,7 +31,7 @@ std::string stage(const std::string& what, size_t number, size_t count, const st
 
 }  // namespace
 
-Result<std::string> graph_after(const std::string& pass, const std::string& model, const InputShapes& shapes,
+Result<std::string> graph_after(const std::string& pass, const ModelFile& model, const InputShapes& shapes,
                                 const OpenSizes& sizes, const Limits& limits) {
   const auto passes = graph_passes();
   const auto name = [](const GraphPass& p) { return p.name; };

@@ -11,7 +11,7 @@ namespace fettle::cli {
 
 /// The graph as each pass of that name leaves it. E709 no such pass, with the names that there are · errors of
 /// load_model from before that pass.
-Result<std::string> graph_after(const std::string& pass, const std::string& model, const InputShapes& shapes,
+Result<std::string> graph_after(const std::string& pass, const ModelFile& model, const InputShapes& shapes,
                                 const OpenSizes& sizes, const Limits& limits);
 
 /// A task's program after that many steps of its schedule (a number), after each step of that primitive, or after each

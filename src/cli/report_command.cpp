@@ -14,7 +14,8 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string reported, model, out, compare;
+  std::string reported, out, compare;
+  ModelFile model;
   int run = 0, compare_run = 0;
   InputShapes shapes;
   OpenSizes sizes;
@@ -95,7 +96,7 @@ Result<Report> finish(const ReportContent& content, const Options& options, Repo
 Result<Report> compare_compiled(const Options& options) {
   if (!is_library_path(options.compare))
     return fail(ErrorCode::E709, "a compiled model is compared with another one (--compare BEFORE.so)", "--compare");
-  if (!options.model.empty() || options.run > 0 || options.compare_run > 0)
+  if (!options.model.path.empty() || options.run > 0 || options.compare_run > 0)
     return fail(ErrorCode::E709, "compiled models have neither runs nor a model beside them", options.reported);
   const OpenOptions open{.shapes = options.shapes, .warn = progress};
   FETTLE_TRY(const Model before, open_model(options.compare, open));
@@ -114,12 +115,12 @@ Result<Report> report(const Options& options) {
   if (options.out.empty() && !compares) return fail(ErrorCode::E709, "name the page that is to be written", "--output");
   if (is_library_path(options.reported)) return compare_compiled(options);
   FETTLE_TRY(const std::shared_ptr<Database> database, open_records(options.reported));
-  const std::string model_name = options.model.empty() ? std::string() : stem(options.model);
+  const std::string model_name = options.model.path.empty() ? std::string() : fettle::model_name(options.model);
   FETTLE_TRY(TuningRun run, choose_run(*database, options.run, model_name));
   const Target target = detect_host(run.threads);
 
   std::optional<CompiledModel> compiled;
-  if (!options.model.empty()) {
+  if (!options.model.path.empty()) {
     FETTLE_TRY(compiled, compile_source(options.model, {.threads = run.threads,
                                                         .shapes = options.shapes,
                                                         .database = options.reported,
@@ -128,14 +129,14 @@ Result<Report> report(const Options& options) {
     if (run.id == 0)
       take_tasks(run, *compiled);
     else
-      FETTLE_TRY_VOID(check_model(run, *compiled, options.model));
+      FETTLE_TRY_VOID(check_model(run, *compiled, options.model.path));
   }
   ReportContent content;
   FETTLE_TRY(content.peaks, peaks_for(*database, run, target));
   const MachinePeaks* peaks = content.peaks ? &*content.peaks : nullptr;
   FETTLE_TRY(content.run, report_run(*database, run, target, peaks));
   if (compiled && run.id == 0 && content.run.trials == 0)
-    return fail(ErrorCode::E709, fmt::format("{} has no records of {}", options.reported, options.model), "model");
+    return fail(ErrorCode::E709, fmt::format("{} has no records of {}", options.reported, options.model.path), "model");
   if (compiled) FETTLE_TRY_VOID(add_model_times(content.run, *compiled));
 
   if (compares) {
@@ -188,7 +189,9 @@ Command add_report_command(App& app) {
   made->add_option("records", options->reported, "records of tuning; with --compare also a compiled model")
       ->required()
       ->type_name("DB|OUT.so");
-  made->add_option("model", options->model, "its file: also times its kernels inside the model")->type_name("MODEL");
+  made->add_option("model", options->model.path, "its file: also times its kernels inside the model")
+      ->type_name("MODEL");
+  add_function(made, &options->model.function);
   made->add_option("-o,--output", options->out, "the page; with --compare it may be left out")->type_name("F.html");
   made->add_option("--run", options->run, "which run of the database, 1 for the oldest; default: the newest")
       ->between(1, 1 << 30);

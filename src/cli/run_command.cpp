@@ -15,7 +15,8 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string model, target, database, folder;
+  ModelFile model;
+  std::string target, database, folder;
   InputFiles inputs;
   PassNames without;
   Limits limits;
@@ -40,7 +41,7 @@ std::string names_of(const std::vector<Origin>& nodes) {
 }
 
 Result<Report> verify(const Options& options, const std::vector<NamedTensor>& inputs) {
-  if (is_library_path(options.model))
+  if (is_library_path(options.model.path))
     return fail(ErrorCode::E709, "a compiled model is not verified; give the model's file");
   FETTLE_TRY(const Verification verdict,
              verify_model(options.model, inputs,

@@ -14,7 +14,8 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string model, database, out;
+  ModelFile model;
+  std::string database, out;
   InputFiles inputs;
   InputShapes shapes;
   PassNames without;

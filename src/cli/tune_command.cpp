@@ -22,7 +22,8 @@ namespace fettle::cli {
 namespace {
 
 struct Options {
-  std::string model, target, database, time_text, page;
+  ModelFile model;
+  std::string target, database, time_text, page;
   int64_t trials = 0;
   int threads = 0;
   uint64_t seed = 0;
@@ -173,6 +174,7 @@ Result<Report> tune(const Options& options) {
   FETTLE_TRY(const Graph graph,
              load_model(options.model, options.shapes, options.sizes, {}, {},
                         passes_left_out({.threads = options.threads, .target = options.target}), options.limits));
+  note_function(options.model, graph, progress);
   InterruptGuard guard;
   tuning.stop = &guard.interrupted();
   std::unique_ptr<RemoteMeasurer> devices;
@@ -201,7 +203,7 @@ Result<Report> tune(const Options& options) {
   tuning.max_error_bound = options.max_error;
   tuning.kernel_sources = options.vendor;
   tuning.cost_model = options.cost_model;
-  tuning.name = std::filesystem::path(options.model).stem().string();
+  tuning.name = model_name(options.model);
   TuneDisplay display(isatty(STDERR_FILENO) != 0);
   tuning.progress = [&](const TuneProgress& progress) { display.show(progress); };
   tuning.say = [&](const std::string& line) { display.say(line); };
@@ -223,6 +225,7 @@ Result<Report> tune(const Options& options) {
                  {"kept_untuned", tuned->kept_untuned},
                  {"other_schedules", tuned->other_schedules},
                  {"kept_defaults", tuned->kept_defaults}};
+  add_function_json(report.json, graph.function());
   report.text = fmt::format("{} trials ({} measured now) of {} tasks in {:.0f} s, recorded in {}\n", done.trials,
                             done.measured, done.tasks.size(), done.seconds, path);
   report.text += profile_text(done) + failure_text(done.failures);

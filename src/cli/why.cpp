@@ -106,8 +106,8 @@ nlohmann::json describe(const WhyNode& node) {
 
 }  // namespace
 
-Result<Report> explain_why(const std::string& model, const std::string& node, const OpenOptions& options) {
-  if (is_library_path(model))
+Result<Report> explain_why(const ModelFile& model, const std::string& node, const OpenOptions& options) {
+  if (is_library_path(model.path))
     return fail(ErrorCode::E709, "a compiled model does not say why; give the model's file", "--why");
   FETTLE_TRY(const Why why, explain_node(model, node, options));
   constexpr size_t kTold = 3;

@@ -62,14 +62,16 @@ Result<Digest> digest_of_data(FileDigests& digests, Digest digest, const fs::pat
 }
 
 Result<Digest> digest_of_source(const ModelSource& source, FileDigests& digests) {
-  if (const auto* path = std::get_if<std::string>(&source)) {
-    FETTLE_TRY(const FrontendDef* frontend, frontend_of(*path));
+  if (const auto* file = std::get_if<ModelFile>(&source)) {
+    const std::string& path = file->path;
+    FETTLE_TRY(const FrontendDef* frontend, frontend_of(path));
     const auto parts = [&](std::span<const std::byte> bytes) -> Result<std::vector<std::string>> {
       if (!frontend->parts) return std::vector<std::string>();
-      return frontend->parts(bytes, *path);
+      return frontend->parts(bytes, path);
     };
-    FETTLE_TRY(const FileDigests::Known known, digests.of_file(*path, parts));
-    return digest_of_data(digests, known.digest, fs::path(*path).parent_path(), known.parts);
+    FETTLE_TRY(const FileDigests::Known known, digests.of_file(path, parts));
+    FETTLE_TRY(const Digest whole, digest_of_data(digests, known.digest, fs::path(path).parent_path(), known.parts));
+    return file->function.empty() ? whole : digest_bytes(whole.hex() + file->function);
   }
   if (const auto* imported = std::get_if<ImportedModel>(&source)) return imported->digest;
   const OnnxModel& model = std::get<OnnxModel>(source);
@@ -251,9 +253,10 @@ Result<> check_cache_folder(const fs::path& folder) {
 }
 
 Result<Model> open_cached_model(const ModelSource& source, const OpenOptions& options) {
-  const auto* path = std::get_if<std::string>(&source);
+  const auto* from = std::get_if<ModelFile>(&source);
   const fs::path folder = model_cache_folder();
-  if (folder.empty() || (path && is_library_path(*path)) || has_registered_ops()) return open_model(source, options);
+  if (folder.empty() || (from && is_library_path(from->path)) || has_registered_ops())
+    return open_model(source, options);
   if (auto usable = check_cache_folder(folder); !usable) {
     if (options.warn) options.warn("compiled models are not kept: " + usable.error().to_string());
     return open_model(source, options);

@@ -22,12 +22,6 @@ bool is_of_the_file(ErrorCode code) {
   return std::ranges::find(kOfTheFile, code) != std::end(kOfTheFile);
 }
 
-InputNames names_of(const InputShapes& shapes) {
-  InputNames names;
-  for (const auto& [name, extents] : shapes) names.insert(name);
-  return names;
-}
-
 Result<PlannedModel> plan(Graph graph, const OpenOptions& options) {
   FETTLE_TRY_VOID(prepare_graph(graph, options.shapes, options.sizes, options.states, {}, passes_left_out(options),
                                 options.limits));
@@ -44,14 +38,19 @@ Result<PlannedModel> plan(const SurveyedModel& model, const OpenOptions& options
 }
 
 // Of a file that is not ONNX's: there are no parts of it that could be judged without the others.
-Result<ModelCheck> check_other(const FrontendDef& frontend, const std::string& path, const OpenOptions& options) {
+Result<ModelCheck> check_other(const FrontendDef& frontend, const ModelFile& file, const OpenOptions& options) {
+  const std::string& path = file.path;
+  const ImportOptions asked{names_of(options.shapes), options.limits, file.function};
   ModelCheck check;
   if (frontend.survey)
-    if (auto survey = frontend.survey(path, options.limits)) check.survey = std::move(*survey);
-  if (frontend.problems) check.reasons = frontend.problems(path, options.limits);
-  for (Diagnostic& reason : check.reasons) reason = with_kind(frontend, std::move(reason), path);
+    if (auto survey = frontend.survey(path, asked)) check.survey = std::move(*survey);
+  if (frontend.problems) check.reasons = frontend.problems(path, asked);
+  for (Diagnostic& reason : check.reasons) {
+    if (is_of_options(reason.code)) return fail(std::move(reason));
+    reason = with_kind(frontend, std::move(reason), path);
+  }
   if (!check.reasons.empty()) return check;
-  Result<Graph> graph = frontend.import(path, names_of(options.shapes), options.limits);
+  Result<Graph> graph = frontend.import(path, asked);
   if (graph && !frontend.survey) check.survey = survey_of(*graph);
   if (check.survey.format.empty()) check.survey.format = frontend.name;
   Result<PlannedModel> planned =
@@ -90,9 +89,11 @@ bool ModelCheck::is_valid() const {
   return std::ranges::none_of(reasons, [](const Diagnostic& reason) { return is_of_the_file(reason.code); });
 }
 
-Result<ModelCheck> check_model(const std::string& path, const OpenOptions& given) {
+Result<ModelCheck> check_model(const ModelFile& file, const OpenOptions& given) {
+  const std::string& path = file.path;
   FETTLE_TRY(const FrontendDef* frontend, frontend_of(path));
-  if (frontend->name != "onnx") return check_other(*frontend, path, given);
+  FETTLE_TRY_VOID(check_function(*frontend, {.function = file.function}));
+  if (frontend->name != "onnx") return check_other(*frontend, file, given);
   auto read = SurveyedModel::read(path);
   if (!read) return fail(with_kind(*frontend, std::move(read).error(), path));
   SurveyedModel model = *std::move(read);

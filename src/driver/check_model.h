@@ -27,6 +27,6 @@ struct ModelCheck {
 /// Plans the model; no machine code is made. What is refused is noted and taken out, with all that needs its results,
 /// and the rest is tried again. A node whose inputs' types are not known for that reason is not judged.
 /// Errors: E601, E602, E608 of reading the file · E704, E705, E709 options that do not fit it
-Result<ModelCheck> check_model(const std::string& path, const OpenOptions& options);
+Result<ModelCheck> check_model(const ModelFile& file, const OpenOptions& options);
 
 }  // namespace fettle

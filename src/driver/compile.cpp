@@ -209,6 +209,7 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   state->weight_bytes = planned.constants.weight_bytes;
   state->tasks = planned.tasks();
   state->plan_text = to_text(plan);
+  state->function = graph.function();
   state->calls = call_graph(plan);
 
   std::vector<FettleKernelWork> work;  // of each workload

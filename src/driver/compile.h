@@ -31,6 +31,7 @@ class CompiledModel {
   // Of the target that is loaded here, or else the first:
   const std::vector<TaskInfo>& tasks() const;
   const std::string& plan_text() const;
+  const GraphFunction& function() const;        // of the model's file
   const std::vector<GraphCall>& calls() const;  // of the host program
   int64_t arena_bytes() const;
   int64_t constant_bytes() const;  // that are stored, for all targets

@@ -51,6 +51,7 @@ std::vector<std::string> CompiledModel::targets() const {
 const std::vector<TaskInfo>& CompiledModel::tasks() const { return shown().tasks; }
 const std::vector<GraphCall>& CompiledModel::calls() const { return shown().calls; }
 const std::string& CompiledModel::plan_text() const { return shown().plan_text; }
+const GraphFunction& CompiledModel::function() const { return shown().function; }
 int64_t CompiledModel::arena_bytes() const { return shown().artefact.arena_bytes; }
 int64_t CompiledModel::constant_bytes() const {
   std::set<const std::byte*> seen;

@@ -16,6 +16,7 @@ struct CompiledModel::State {
   int64_t weight_bytes = 0;
   std::vector<TaskInfo> tasks;
   std::string plan_text;
+  GraphFunction function;
   std::vector<GraphCall> calls;
   const DeviceDef* device = nullptr;  // that kernels run on
 };

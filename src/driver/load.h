@@ -2,8 +2,10 @@
 // From a model file to the graph that is planned.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -14,14 +16,28 @@
 
 namespace fettle {
 
-/// Where a model comes from: a file, by its path, or one that was read or built.
-using ModelSource = std::variant<std::string, OnnxModel, ImportedModel>;
+/// A model's file, and which of its functions is the model, where it is one of functions.
+struct ModelFile {
+  std::string path;
+  std::string function;  // empty: the one that the front end takes
 
-/// "resnet50" of "models/resnet50.onnx".
+  ModelFile(std::string file = {}, std::string of_file = {}) : path(std::move(file)), function(std::move(of_file)) {}
+  ModelFile(const char* file) : path(file) {}
+};
+
+/// Where a model comes from: a file, or one that was read or built.
+using ModelSource = std::variant<ModelFile, OnnxModel, ImportedModel>;
+
+/// "resnet50" of "models/resnet50.onnx", "f.step" of the function `step` of "f.tc".
 std::string model_name(const ModelSource& source);
+
+/// Says which function a file's graph is, where there are several, none was asked for, and it is not called `main`.
+/// say: may be null.
+void note_function(const ModelSource& source, const Graph& graph, const std::function<void(const std::string&)>& say);
 
 /// Shapes of inputs, by name.
 using InputShapes = std::map<std::string, std::vector<int64_t>>;
+InputNames names_of(const InputShapes& shapes);
 
 /// Of all inputs of a graph, at typical sizes.
 InputShapes typical_shapes(const Graph& graph);

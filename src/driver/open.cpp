@@ -113,6 +113,7 @@ PassNames passes_left_out(const OpenOptions& options) {
 Result<PlannedModel> plan_source(const ModelSource& source, const OpenOptions& options, bool untuned) {
   FETTLE_TRY(Graph graph, load_model(source, options.shapes, options.sizes, options.states, {},
                                      passes_left_out(options), options.limits));
+  note_function(source, graph, options.warn);
   return plan_graph(std::move(graph), model_name(source), options, untuned);
 }
 
@@ -146,6 +147,7 @@ Result<PlannedModel> plan_graph(Graph graph, std::string name, const OpenOptions
 Result<CompiledModel> compile_source(const ModelSource& source, const OpenOptions& options, bool untuned) {
   FETTLE_TRY(Graph graph, load_model(source, options.shapes, options.sizes, options.states, {},
                                      passes_left_out(options), options.limits));
+  note_function(source, graph, options.warn);
   FETTLE_TRY(const std::vector<NamedTarget> targets, targets_of(options));
   if (targets.size() > 1 && !options.kernel_sources.empty())
     return fail(ErrorCode::E709, "kernels of others are made for one machine; name one target", options.target);
@@ -182,8 +184,12 @@ FettleOptions run_options(const OpenOptions& options) {
 
 Result<Model> open_model(const ModelSource& source, const OpenOptions& options) {
   const FettleOptions run = run_options(options);
-  const auto* path = std::get_if<std::string>(&source);
-  if (path && is_library_path(*path)) return Model::load(*path, run, options.target);
+  const auto* file = std::get_if<ModelFile>(&source);
+  if (file && is_library_path(file->path)) {
+    if (!file->function.empty())
+      return fail(ErrorCode::E709, "a compiled model is one function: it has no others to choose from", file->path);
+    return Model::load(file->path, run, options.target);
+  }
   FETTLE_TRY(const CompiledModel compiled, compile_source(source, options));
   return compiled.instantiate(run);
 }

@@ -60,13 +60,14 @@ double scale_of(const ConstantTensor& tensor) {
 
 class Verifier {
  public:
-  Verifier(const std::string& path, std::span<const NamedTensor> inputs, const ModelVerifyOptions& options)
-      : path_(path), inputs_(inputs), options_(options) {
+  Verifier(const ModelFile& model, std::span<const NamedTensor> inputs, const ModelVerifyOptions& options)
+      : model_(model), inputs_(inputs), options_(options) {
     for (const NamedTensor& input : inputs) shapes_[input.name] = input.tensor.shape();
   }
 
   Result<Verification> run() {
     FETTLE_TRY(file_, import());
+    note_function(model_, file_, options_.progress);
     FETTLE_TRY_VOID(compute_reference());
     Verification verdict;
     for (const Node* node : exact_.left_out) verdict.left_out.push_back(origin_of(*node));
@@ -89,9 +90,7 @@ class Verifier {
   }
 
   Result<Graph> import() const {
-    InputNames given;
-    for (const auto& [name, shape] : shapes_) given.insert(name);
-    return import_model(path_, given, options_.open.limits);
+    return import_model(model_.path, {names_of(shapes_), options_.open.limits, model_.function});
   }
 
   Result<> compute_reference() {
@@ -260,7 +259,7 @@ class Verifier {
     return verdict;
   }
 
-  const std::string& path_;
+  const ModelFile& model_;
   const std::span<const NamedTensor> inputs_;
   const ModelVerifyOptions& options_;
   InputShapes shapes_;
@@ -270,9 +269,9 @@ class Verifier {
 
 }  // namespace
 
-Result<Verification> verify_model(const std::string& path, std::span<const NamedTensor> inputs,
+Result<Verification> verify_model(const ModelFile& file, std::span<const NamedTensor> inputs,
                                   const ModelVerifyOptions& options) {
-  return Verifier(path, inputs, options).run();
+  return Verifier(file, inputs, options).run();
 }
 
 }  // namespace fettle

@@ -36,7 +36,7 @@ struct Verification {
 /// until one node is left.
 /// Strings are not compared. Errors: those of open_model and of Model::run, and those of importing · E603 an input of
 /// strings
-Result<Verification> verify_model(const std::string& path, std::span<const NamedTensor> inputs,
+Result<Verification> verify_model(const ModelFile& file, std::span<const NamedTensor> inputs,
                                   const ModelVerifyOptions& options = {});
 
 }  // namespace fettle

@@ -146,10 +146,9 @@ class Explainer {
 
 }  // namespace
 
-Result<Why> explain_node(const std::string& path, const std::string& name, const OpenOptions& options) {
-  InputNames given;
-  for (const auto& [input, extents] : options.shapes) given.insert(input);
-  FETTLE_TRY(Graph graph, import_model(path, given, options.limits));
+Result<Why> explain_node(const ModelFile& file, const std::string& name, const OpenOptions& options) {
+  FETTLE_TRY(Graph graph, import_model(file.path, {names_of(options.shapes), options.limits, file.function}));
+  note_function(file, graph, options.warn);
   Why why;
   FETTLE_TRY(why.node, find_origin(graph, name));
   why.passes.push_back({"", "", carriers(graph, why.node)});
@@ -162,7 +161,7 @@ Result<Why> explain_node(const std::string& path, const std::string& name, const
   };
   FETTLE_TRY_VOID(prepare_graph(graph, options.shapes, options.sizes, options.states, note, passes_left_out(options),
                                 options.limits));
-  FETTLE_TRY(const PlannedModel planned, plan_graph(std::move(graph), model_name(path), options));
+  FETTLE_TRY(const PlannedModel planned, plan_graph(std::move(graph), model_name(file), options));
   std::vector<FusionCost> costs;
   KnownKernelCosts known(planned.options.target, nullptr, nullptr, planned.options.max_error_bound);
   FETTLE_TRY_VOID(choose_fused(*planned.graph, planned.plan.layout, planned.options.threads, known, &costs));

@@ -43,6 +43,6 @@ struct Why {
 
 /// Imports and plans the model. `name`: of a node, with or without its operator before it, or of a value that it makes.
 /// Errors: those of plan_source · E709 there is no such node; the nearest names are told
-Result<Why> explain_node(const std::string& path, const std::string& name, const OpenOptions& options);
+Result<Why> explain_node(const ModelFile& file, const std::string& name, const OpenOptions& options);
 
 }  // namespace fettle

@@ -23,9 +23,16 @@ Result<const FrontendDef*> frontend_of(const std::string& path) {
   return found == frontends().end() ? &onnx_frontend : *found;
 }
 
-Result<Graph> import_model(const std::string& path, const InputNames& given, const Limits& limits) {
+Result<> check_function(const FrontendDef& frontend, const ImportOptions& options) {
+  if (options.function.empty() || frontend.has_functions) return {};
+  return fail(ErrorCode::E709,
+              fmt::format("there is no function \"{}\": {} has none to choose from", options.function, frontend.kind));
+}
+
+Result<Graph> import_model(const std::string& path, const ImportOptions& options) {
   FETTLE_TRY(const FrontendDef* frontend, frontend_of(path));
-  Result<Graph> graph = frontend->import(path, given, limits);
+  FETTLE_TRY_VOID(check_function(*frontend, options));
+  Result<Graph> graph = frontend->import(path, options);
   if (!graph) return fail(with_kind(*frontend, std::move(graph).error(), path));
   return graph;
 }

@@ -330,6 +330,7 @@ void Graph::sort() {
 
 Graph Graph::clone() const {
   Graph copy(name_);
+  copy.function_ = function_;
   std::unordered_map<const Value*, Value*> values;
   const auto of = [&](const Value* value) { return value ? values.at(value) : nullptr; };
   for (const Value* input : inputs_) {

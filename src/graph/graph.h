@@ -136,6 +136,12 @@ struct GraphStructure {
   int first = 0, count = 0;
 };
 
+/// Of a file of functions: which one a graph is, and what all are called that it could be. Empty: there are none.
+struct GraphFunction {
+  std::string name;
+  std::vector<std::string> all;
+};
+
 struct GraphOutput {
   std::string name;  // the model's name for it, which survives passes
   Value* value = nullptr;
@@ -151,6 +157,8 @@ class Graph {
   Graph& operator=(Graph&&) = default;
 
   const std::string& name() const { return name_; }
+  const GraphFunction& function() const { return function_; }
+  void set_function(GraphFunction function) { function_ = std::move(function); }
   const std::vector<SizeCheck>& size_checks() const { return size_checks_; }
   const std::vector<GraphState>& states() const { return states_; }
   void add_state(GraphState state) { states_.push_back(std::move(state)); }
@@ -222,6 +230,7 @@ class Graph {
   std::string unique_name(std::string name);
 
   std::string name_;
+  GraphFunction function_;
   std::vector<SizeCheck> size_checks_;
   std::vector<GraphState> states_;
   std::vector<SizeClasses> size_classes_;

@@ -5,11 +5,6 @@
 #include <algorithm>
 
 namespace fettle::ops {
-namespace {
-
-constexpr int64_t kMaxWindow = 1 << 20;
-
-}  // namespace
 
 Result<std::vector<int64_t>> read_list(const Node& node, std::string_view name, size_t length, int64_t otherwise,
                                        int64_t least) {

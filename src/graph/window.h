@@ -5,6 +5,9 @@
 
 namespace fettle::ops {
 
+/// The most that a number of an attribute of windows is.
+inline constexpr int64_t kMaxWindow = 1 << 20;
+
 struct Window {
   std::vector<int64_t> kernel, strides, dilations;
   /// Padding; `after` is what windows read: with ceil_mode it reaches to the end of the last one. Where an extent is

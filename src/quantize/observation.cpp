@@ -11,9 +11,7 @@ namespace {
 
 Result<ImportedModel> with_outputs(const OnnxModel& model, std::span<const std::string> names,
                                    const OpenOptions& options) {
-  InputNames given;
-  for (const auto& [name, shape] : options.shapes) given.insert(name);
-  FETTLE_TRY(Graph graph, import_onnx(model, given, options.limits));
+  FETTLE_TRY(Graph graph, import_onnx(model, names_of(options.shapes), options.limits));
   std::set<std::string, std::less<>> outputs;
   for (const GraphOutput& output : graph.outputs()) outputs.insert(output.name);
   for (const std::string& name : names)

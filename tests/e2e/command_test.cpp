@@ -60,6 +60,36 @@ TEST_F(Command, VerifiesARun) {
   EXPECT_EQ(little.at("left_out").size(), 2u) << little;
 }
 
+TEST_F(Command, TakesOneFunctionOfAFile) {
+  write("f.tc",
+        "def twice(float(N) x) -> (y) { y(i) = 2 * x(i) }\n"
+        "def more(float(N) x) -> (z) { z(i) = x(i) + 1 }\n");
+  const std::vector<std::string> compile = {"compile", path("f.tc"), "-o", path("f.so")};
+  EXPECT_EQ(run(compile).at("function"), "more");
+  EXPECT_NE(fettle(compile).err.find("has the functions twice, more: more is taken"), std::string::npos);
+  const std::vector<std::vector<std::string>> with_a_file = {
+      compile,
+      {"check", path("f.tc")},
+      {"inspect", path("f.tc")},
+      {"convert", path("f.tc"), "-o", path("f.fettle")},
+      {"tune", path("f.tc"), "--shape", "x=8", "--trials", "1", "--db", path("f.db"), "--threads", "1"}};
+  for (std::vector<std::string> args : with_a_file) {
+    args.insert(args.end(), {"--function", "twice"});
+    EXPECT_EQ(run(args).at("function"), "twice") << args[0];
+    const Outcome said = fettle(args);
+    EXPECT_EQ(said.err.find("is taken"), std::string::npos) << said.err;
+  }
+  write_array("x1.npy", {3});
+  for (const auto& [name, output] : {std::pair("twice", "y"), {"more", "z"}}) {
+    const json ran = run(
+        {"run", path("f.tc"), "--function", name, "--input", "x=" + path("x1.npy"), "--output-dir", path("results")});
+    EXPECT_EQ(ran.at("outputs").at(0).at("name"), output);
+  }
+  EXPECT_EQ(run({"trace", path("f.tc"), "--function", "twice", "--shape", "x=8", "-o", path("t.json")}).at("model"),
+            "f.twice");
+  EXPECT_NE(fettle({"check", path("f.tc")}).out.find("function   more, of twice, more"), std::string::npos);
+}
+
 TEST_F(Command, QuantizesIntoAnotherFile) {
   const std::vector<std::string> on_itself = {"quantize",         path("model.onnx"), "-o",
                                               path("model.onnx"), "--calibrate",      path("x.npy")};

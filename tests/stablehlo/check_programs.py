@@ -1,4 +1,5 @@
-"""Compiles every program of programs.py in every form, and compares what it gives with JAX's CPU client.
+"""Compiles every program of programs.py and open_programs.py in every form, and compares what it gives with JAX's CPU
+client.
 
     check_programs.py [NAME…]       those programs alone
     check_programs.py --write       writes the sample in stored/ anew
@@ -15,12 +16,15 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 import jax
 import numpy as np
 from forms import forms, exported
+from open_programs import OPEN_PROGRAMS
 from programs import PROGRAMS
-from stored import FOLDER, SEED, assert_close
+from stored import FOLDER, SEED, assert_close, stored_calls
 
 import fettle
 
-N_STORED = 12
+N_STORED, N_STORED_OPEN = 12, 4
+# Each: the function, the shapes of its arguments where they are open, and arguments of every call.
+CASES = {name: (function, None, [arguments]) for name, (function, arguments) in PROGRAMS.items()} | OPEN_PROGRAMS
 
 
 def expected_of(function, arguments):
@@ -32,24 +36,26 @@ def write_stored():
         old.unlink()
     FOLDER.mkdir(exist_ok=True)
     choice = random.Random(SEED)
-    for name in sorted(choice.sample(sorted(PROGRAMS), N_STORED)):
-        function, arguments = PROGRAMS[name]
-        form, ending, content = choice.choice(list(forms(exported(function, arguments))))
-        (FOLDER / f"{name}.{form}{ending}").write_bytes(content)
-        given = {f"in{i}": argument for i, argument in enumerate(arguments)}
-        results = {f"out{i}": result for i, result in enumerate(expected_of(function, arguments))}
-        np.savez_compressed(FOLDER / f"{name}.npz", **given, **results)
+    for programs, count in (PROGRAMS, N_STORED), (OPEN_PROGRAMS, N_STORED_OPEN):
+        for name in sorted(choice.sample(sorted(programs), count)):
+            function, shapes, cases = CASES[name]
+            form, ending, content = choice.choice(list(forms(exported(function, cases[0], shapes))))
+            (FOLDER / f"{name}.{form}{ending}").write_bytes(content)
+            calls = [(arguments, expected_of(function, arguments)) for arguments in cases]
+            np.savez_compressed(FOLDER / f"{name}.npz", **stored_calls(calls))
 
 
 def failures_of(name, folder):
-    function, arguments = PROGRAMS[name]
-    expected = expected_of(function, arguments)
-    for form, ending, content in forms(exported(function, arguments)):
+    function, shapes, cases = CASES[name]
+    expected = [expected_of(function, arguments) for arguments in cases]
+    for form, ending, content in forms(exported(function, cases[0], shapes)):
         path = pathlib.Path(folder) / f"{name}.{form}{ending}"
         path.write_bytes(content)
         try:
-            results = fettle.compile(path)(*arguments)
-            assert_close(results if isinstance(results, tuple) else (results,), expected)
+            model = fettle.compile(path)
+            for arguments, wanted in zip(cases, expected, strict=True):
+                results = model(*arguments)
+                assert_close(results if isinstance(results, tuple) else (results,), wanted)
         except (fettle.Error, AssertionError) as error:
             yield f"{name}, {form}: {error}"
 
@@ -58,7 +64,7 @@ def main():
     if sys.argv[1:] == ["--write"]:
         return write_stored()
     failures = []
-    names = sys.argv[1:] or sorted(PROGRAMS)
+    names = sys.argv[1:] or sorted(CASES)
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
             found = list(failures_of(name, folder))

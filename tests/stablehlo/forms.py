@@ -12,9 +12,11 @@ VERSIONS = ("0.19.0", "1.0.0", stablehlo.get_current_version())
 stablehlo.register_stablehlo_passes()
 
 
-def exported(function, arguments):
-    """The program as jax.export has it: text in MLIR's pretty form."""
+def exported(function, arguments, open_shapes=None):
+    """The program as jax.export has it: text in MLIR's pretty form. open_shapes: of the arguments, with sizes by name."""
     shapes = [jax.ShapeDtypeStruct(argument.shape, argument.dtype) for argument in arguments]
+    if open_shapes:
+        shapes = jax.export.symbolic_args_specs(tuple(shapes), open_shapes)
     return jax.export.export(jax.jit(function), platforms=["cpu"])(*shapes).mlir_module()
 
 

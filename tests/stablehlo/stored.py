@@ -10,6 +10,30 @@ SEED = 20
 TOLERANCE = {"float64": 1e-10, "float32": 2e-4, "float16": 5e-3, "bfloat16": 3e-2}
 
 
+def stored_calls(calls):
+    """Arrays by names of (arguments, results) of each call."""
+    return {
+        f"{what}{i}{f'.{k}' if k else ''}": array
+        for k, call in enumerate(calls)
+        for what, arrays in zip(("in", "out"), call, strict=True)
+        for i, array in enumerate(arrays)
+    }
+
+
+def calls_of(stored):
+    """The same, from such arrays."""
+
+    def arrays(what, k):
+        suffix = f".{k}" if k else ""
+        names = [f"{what}{i}{suffix}" for i in range(len(stored.files))]
+        return [stored[name] for name in names if name in stored.files]
+
+    k = 0
+    while expected := arrays("out", k):
+        yield arrays("in", k), expected
+        k += 1
+
+
 def assert_close(actual, expected):
     """Integers as they are, floats within what rounding may do."""
     assert len(actual) == len(expected), (len(actual), len(expected))

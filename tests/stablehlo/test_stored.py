@@ -3,7 +3,7 @@
 import sys
 
 import numpy as np
-from stored import FOLDER, assert_close
+from stored import FOLDER, assert_close, calls_of
 
 import fettle
 
@@ -13,13 +13,15 @@ def main():
     assert len(files) >= 10 and {path.suffix for path in files} == {".mlir", ".mlirbc"}, files
     for path in files:
         with np.load(FOLDER / (path.name.split(".")[0] + ".npz")) as stored:
-            inputs = [stored[f"in{i}"] for i in range(sum(key.startswith("in") for key in stored))]
-            expected = [stored[f"out{i}"] for i in range(sum(key.startswith("out") for key in stored))]
-        results = fettle.compile(path)(*inputs)
-        try:
-            assert_close(results if isinstance(results, tuple) else (results,), expected)
-        except AssertionError as error:
-            raise AssertionError(f"{path.name}: {error}") from error
+            calls = list(calls_of(stored))
+        assert calls, path.name
+        model = fettle.compile(path)
+        for inputs, expected in calls:
+            results = model(*inputs)
+            try:
+                assert_close(results if isinstance(results, tuple) else (results,), expected)
+            except AssertionError as error:
+                raise AssertionError(f"{path.name}: {error}") from error
         print(path.name, "gives the same")
 
 

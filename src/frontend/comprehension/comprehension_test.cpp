@@ -473,7 +473,23 @@ TEST(Comprehension, FunctionsByName) {
   EXPECT_EQ(*comprehension_names(text), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(import_comprehension(text)->outputs()[0].name, "z");
   EXPECT_EQ(import_comprehension(text, "a")->outputs()[0].name, "y");
-  EXPECT_EQ(import_comprehension(text, "c").error().code, ErrorCode::E602);
+  EXPECT_EQ(import_comprehension(text, "a")->function().name, "a");
+  EXPECT_EQ(import_comprehension(text)->function().all, (std::vector<std::string>{"a", "b"}));
+  const Diagnostic refused = import_comprehension(text, "c").error();
+  EXPECT_EQ(refused.to_string().substr(0, 4), "E709");
+  EXPECT_NE(refused.message.find("there are: a, b"), std::string::npos);
+}
+
+TEST(Comprehension, OneFunctionIsChecked) {
+  const std::string text =
+      "def a(float(N) x) -> (y) { y(i) = w(i) } def b(float(N) x) -> (z) { z(i) = x(i) } "
+      "def c(float(N) x) -> (y) { y = a(x) }";
+  EXPECT_EQ(check_comprehensions(text).size(), 1U);
+  EXPECT_EQ(check_comprehensions(text, "a").size(), 1U);
+  EXPECT_EQ(check_comprehensions(text, "b").size(), 0U);
+  EXPECT_EQ(check_comprehensions(text, "c").size(), 1U);  // of what it calls
+  ASSERT_EQ(check_comprehensions(text, "d").size(), 1U);
+  EXPECT_EQ(check_comprehensions(text, "d")[0].code, ErrorCode::E709);
 }
 
 }  // namespace

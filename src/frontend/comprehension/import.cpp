@@ -31,16 +31,23 @@ std::vector<std::string> names_of(const std::vector<FunctionTree>& trees) {
   return names;
 }
 
+// The one called `name`; empty: the last.
+Result<const FunctionTree*> chosen(const std::vector<FunctionTree>& trees, std::string_view name) {
+  if (name.empty()) return &trees.back();
+  const auto found = std::ranges::find(trees, name, &FunctionTree::name);
+  if (found != trees.end()) return &*found;
+  return fail(ErrorCode::E709,
+              fmt::format("there is no function \"{}\"; there are: {}", name, fmt::join(names_of(trees), ", ")));
+}
+
 Result<Graph> graph_of(std::string_view text, std::string_view name, const Limits& limits) {
   FETTLE_TRY_VOID(check_limit(limits, &Limits::string_bytes, static_cast<int64_t>(text.size()), "the text"));
   FETTLE_TRY(const std::vector<FunctionTree> trees, comprehension::parse(text));
   FETTLE_TRY(const Functions functions, by_name(trees));
-  if (name.empty()) return comprehension::function_graph(functions, trees.back(), limits);
-  const auto found = functions.find(name);
-  if (found == functions.end())
-    return fail(ErrorCode::E602,
-                fmt::format("there is no function \"{}\"; there are: {}", name, fmt::join(names_of(trees), ", ")));
-  return comprehension::function_graph(functions, *found->second, limits);
+  FETTLE_TRY(const FunctionTree* tree, chosen(trees, name));
+  FETTLE_TRY(Graph graph, comprehension::function_graph(functions, *tree, limits));
+  graph.set_function({tree->name, names_of(trees)});
+  return graph;
 }
 
 }  // namespace
@@ -69,12 +76,15 @@ Result<ImportedModel> comprehension_model(std::string_view text, std::string_vie
   return model;
 }
 
-std::vector<Diagnostic> check_comprehensions(std::string_view text, const Limits& limits) {
+std::vector<Diagnostic> check_comprehensions(std::string_view text, std::string_view name, const Limits& limits) {
   std::vector<Diagnostic> problems;
   const auto trees = comprehension::parse(text);
   const auto functions = trees ? by_name(*trees) : tl::unexpected<Diagnostic>(trees.error());
   if (!functions) return {functions.error()};
-  for (const FunctionTree& tree : *trees)
+  const auto only = chosen(*trees, name);
+  if (!only) return {only.error()};
+  for (const FunctionTree& tree : *trees) {
+    if (!name.empty() && &tree != *only) continue;
     for (Diagnostic& problem : comprehension::function_problems(*functions, tree, limits)) {
       // A function that is called is looked at again.
       const auto is_same = [&](const Diagnostic& other) {
@@ -82,6 +92,7 @@ std::vector<Diagnostic> check_comprehensions(std::string_view text, const Limits
       };
       if (std::ranges::none_of(problems, is_same)) problems.push_back(std::move(problem));
     }
+  }
   return problems;
 }
 

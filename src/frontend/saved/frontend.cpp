@@ -6,9 +6,9 @@
 namespace fettle {
 namespace {
 
-Result<Graph> import_file(const std::string& path, const InputNames&, const Limits& limits) {
+Result<Graph> import_file(const std::string& path, const ImportOptions& options) {
   FETTLE_TRY(const onnx_reader::MappedFile file, onnx_reader::map_file(path));
-  return read_saved_graph(file.bytes, file.size_bytes, path, limits);
+  return read_saved_graph(file.bytes, file.size_bytes, path, options.limits);
 }
 
 }  // namespace

@@ -21,14 +21,14 @@ Result<stablehlo::Module> read_file(const std::string& path, const Limits& limit
   return stablehlo::read_module({file.bytes.get(), static_cast<size_t>(file.size_bytes)}, path, limits);
 }
 
-Result<Graph> import_file(const std::string& path, const InputNames&, const Limits& limits) {
-  FETTLE_TRY(const stablehlo::Module module, read_file(path, limits));
-  return import_stablehlo(module, limits);
+Result<Graph> import_file(const std::string& path, const ImportOptions& options) {
+  FETTLE_TRY(const stablehlo::Module module, read_file(path, options.limits));
+  return import_stablehlo(module, options.limits, options.function);
 }
 
-Result<ModelSurvey> survey_file(const std::string& path, const Limits& limits) {
-  FETTLE_TRY(const stablehlo::Module module, read_file(path, limits));
-  return survey_stablehlo(module);
+Result<ModelSurvey> survey_file(const std::string& path, const ImportOptions& options) {
+  FETTLE_TRY(const stablehlo::Module module, read_file(path, options.limits));
+  return survey_stablehlo(module, options.function);
 }
 
 // "f.mlir:12:3" of "stablehlo.add, line 12, column 3": what editors jump to. What it was about is in the message.
@@ -45,11 +45,11 @@ void put_in_file(Diagnostic& problem, const std::string& path) {
   problem.where = path + ":" + std::to_string(line) + ":" + std::to_string(column);
 }
 
-std::vector<Diagnostic> problems_of_file(const std::string& path, const Limits& limits) {
-  const auto module = read_file(path, limits);
+std::vector<Diagnostic> problems_of_file(const std::string& path, const ImportOptions& options) {
+  const auto module = read_file(path, options.limits);
   std::vector<Diagnostic> problems;
   if (module)
-    problems = stablehlo_problems(*module, limits);
+    problems = stablehlo_problems(*module, options.limits, options.function);
   else
     problems.push_back(module.error());
   for (Diagnostic& problem : problems) put_in_file(problem, path);
@@ -64,6 +64,7 @@ extern constinit const FrontendDef stablehlo_frontend = {
     .endings = ".mlir, .mlirbc, .stablehlo",
     .recognizes = is_stablehlo,
     .import = import_file,
+    .has_functions = true,
     .problems = problems_of_file,
     .survey = survey_file,
 };

@@ -4,12 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
-#include <unordered_set>
 
 #include "frontend/stablehlo/importer.h"
 #include "frontend/stablehlo/read.h"
 #include "frontend/stablehlo/refused.h"
+#include "frontend/stablehlo/survey.h"
 #include "graph/op_util.h"
 #include "graph/random_calls.h"
 
@@ -18,98 +17,6 @@ namespace stablehlo {
 namespace {
 
 constexpr std::string_view kCustomCall = "stablehlo.custom_call";
-
-bool is_return(const Op& op) { return op.name == "stablehlo.return" || op.name == "func.return"; }
-
-// Where the program says that it comes from, and where it stands in the file.
-std::string place_of(const Op& op) {
-  if (op.place.empty() || op.place == op.location) return op.location;
-  return fmt::format("{}, {}", op.location, op.place);
-}
-
-Diagnostic placed(Diagnostic diagnostic, const Op& op) {
-  const std::string place = place_of(op);
-  if (place.empty())
-    diagnostic.where = label_of(op);
-  else if (diagnostic.where.find(op.location) == std::string::npos)
-    diagnostic.where = fmt::format("{}, {}", label_of(op), place);
-  else if (diagnostic.where.find(op.place) == std::string::npos)
-    diagnostic.where += ", " + op.place;
-  return diagnostic;
-}
-
-const std::string* called(const Op& op) {
-  for (const std::string_view name : {"callee", "decomposition"})
-    if (const Attribute* attribute = find_attribute(op.attributes, name))
-      if (const auto* symbol = attribute->get_if<SymbolRef>()) return &symbol->name;
-  return nullptr;
-}
-
-/// Operators that a program reaches and that are not known, each by its name, with where it stands first.
-class Survey {
- public:
-  explicit Survey(const Module& module) : module_(module) {}
-  void visit(const Function& function) {
-    if (seen_.insert(&function).second) visit(function.body);
-  }
-  const std::vector<const Op*>& unknown() const { return unknown_; }
-  /// How many there are of each.
-  const std::map<std::string, int64_t>& operators() const { return operators_; }
-  const std::vector<const DenseElements*>& constants() const { return constants_; }
-  std::vector<Diagnostic> problems() const {
-    std::vector<Diagnostic> list;
-    for (const Op* op : unknown_) list.push_back(placed({ErrorCode::E603, why_refused(*op)}, *op));
-    return list;
-  }
-
- private:
-  void visit(const Block& block) {
-    for (const Op& op : block.ops) {
-      if (is_return(op)) continue;
-      const bool is_new = ++operators_[label_of(op)] == 1;
-      if (!find_entry(op) && is_new) unknown_.push_back(&op);
-      if (op.name == "stablehlo.constant")
-        if (const Attribute* value = find_attribute(op.attributes, "value"))
-          if (const auto* elements = value->get_if<DenseElements>()) constants_.push_back(elements);
-      if (const std::string* name = called(op))
-        if (const Function* function = module_.find(*name)) visit(*function);
-      for (const Region& region : op.regions)
-        for (const Block& inner : region.blocks) visit(inner);
-    }
-  }
-
-  const Module& module_;
-  std::unordered_set<const Function*> seen_;
-  std::map<std::string, int64_t> operators_;
-  std::vector<const Op*> unknown_;
-  std::vector<const DenseElements*> constants_;
-};
-
-/// The function that becomes the graph. E602
-Result<const Function*> main_of(const Module& module) {
-  const Function* main = module.find("main");
-  if (main) return main;
-  for (const Function& function : module.functions) {
-    if (!function.is_public) continue;
-    if (main) return fail(ErrorCode::E602, "it has several public functions, and none is called main");
-    main = &function;
-  }
-  if (!main) return fail(ErrorCode::E602, "it has no public function");
-  return main;
-}
-
-Survey survey_of_main(const Module& module) {
-  Survey survey(module);
-  if (const auto main = main_of(module)) survey.visit(**main);
-  return survey;
-}
-
-std::string name_of(const std::vector<Attributes>& attributes, size_t i, std::string_view key, const char* otherwise) {
-  if (i < attributes.size())
-    if (const Attribute* found = find_attribute(attributes[i], key))
-      if (const auto* text = found->get_if<std::string>(); text && !text->empty()) return *text;
-  return fmt::format("{}{}", otherwise, i);
-}
 
 Result<> check_type(const Type& type, std::string_view what) {
   if (type.kind == Type::Kind::kTensor && !type.is_ranked)
@@ -174,11 +81,12 @@ bool Importer::has_effects(const Block& block) {
   return std::ranges::any_of(block.ops, [&](const Op& op) {
     if (is_host_effect(op)) return true;
     if (std::ranges::any_of(op.regions, [&](const Region& region) { return has_effects(region); })) return true;
-    const std::string* name = called(op);
-    const Function* function = name ? module_.find(*name) : nullptr;
-    if (!function) return false;
-    if (const auto [known, is_new] = with_effects_.try_emplace(function, false); !is_new) return known->second;
-    return with_effects_[function] = has_effects(function->body);
+    return std::ranges::any_of(called_functions(op), [&](std::string_view name) {
+      const Function* function = module_.find(name);
+      if (!function) return false;
+      if (const auto [known, is_new] = with_effects_.try_emplace(function, false); !is_new) return known->second;
+      return with_effects_[function] = has_effects(function->body);
+    });
   });
 }
 
@@ -264,7 +172,7 @@ void Importer::note(Diagnostic problem) {
 
 std::vector<Diagnostic> Importer::problems() {
   std::vector<Diagnostic> found;
-  if (Survey survey = survey_of_main(module_); !survey.unknown().empty()) return survey.problems();
+  if (const Survey survey(module_, function_); !survey.unknown().empty()) return survey.problems();
   problems_ = &found;
   if (const auto graph = run(); !graph) note(graph.error());
   return found;
@@ -366,8 +274,8 @@ Result<> Importer::add_output(const std::string& name, const Tensor& tensor) {
 }
 
 Result<Graph> Importer::run() {
-  FETTLE_TRY(const Function* main, main_of(module_));
-  if (const Survey survey = survey_of_main(module_); !survey.unknown().empty()) {
+  FETTLE_TRY(const Function* main, entry_of(module_, function_));
+  if (const Survey survey(module_, function_); !survey.unknown().empty()) {
     std::vector<std::string> unknown;
     for (const Op* op : survey.unknown())
       unknown.push_back(place_of(*op).empty()
@@ -378,6 +286,7 @@ Result<Graph> Importer::run() {
   FETTLE_TRY_VOID(check_limit(limits_, &Limits::inputs, std::ssize(main->body.arguments)));
   FETTLE_TRY_VOID(check_limit(limits_, &Limits::outputs, std::ssize(main->result_types)));
   Scope scope{.graph = Graph(module_.name.empty() ? "module" : module_.name)};
+  scope.graph.set_function({main->name, entry_names(module_)});
   scope_ = &scope;
   Tensors arguments;
   for (size_t i = 0; i < main->body.arguments.size(); ++i) {
@@ -395,36 +304,13 @@ Result<Graph> Importer::run() {
 
 }  // namespace stablehlo
 
-Result<Graph> import_stablehlo(const stablehlo::Module& module, const Limits& limits) {
-  return stablehlo::Importer(module, limits).run();
+Result<Graph> import_stablehlo(const stablehlo::Module& module, const Limits& limits, std::string_view function) {
+  return stablehlo::Importer(module, limits, function).run();
 }
 
-std::vector<Diagnostic> stablehlo_problems(const stablehlo::Module& module, const Limits& limits) {
-  return stablehlo::Importer(module, limits).problems();
-}
-
-ModelSurvey survey_stablehlo(const stablehlo::Module& module) {
-  ModelSurvey made;
-  made.format = module.version.empty() ? "StableHLO, text" : fmt::format("StableHLO {}, bytecode", module.version);
-  const stablehlo::Survey survey = stablehlo::survey_of_main(module);
-  made.operators = survey.operators();
-  for (const stablehlo::Op* op : survey.unknown())
-    made.missing[stablehlo::label_of(*op)].push_back(stablehlo::place_of(*op));
-  for (const stablehlo::DenseElements* constant : survey.constants()) {
-    made.parameters += constant->data.n_elems();
-    made.parameter_bytes += constant->data.size_bytes;
-    made.parameter_types[constant->data.dtype.to_string()] += constant->data.n_elems();
-  }
-  const auto main = stablehlo::main_of(module);
-  if (!main) return made;
-  const stablehlo::Function& function = **main;
-  for (size_t i = 0; i < function.body.arguments.size(); ++i)
-    made.inputs.emplace_back(stablehlo::name_of(function.argument_attributes, i, "jax.arg_info", "arg"),
-                             function.body.argument_types[i].to_string());
-  for (size_t i = 0; i < function.result_types.size(); ++i)
-    made.outputs.emplace_back(stablehlo::name_of(function.result_attributes, i, "jax.result_info", "result"),
-                              function.result_types[i].to_string());
-  return made;
+std::vector<Diagnostic> stablehlo_problems(const stablehlo::Module& module, const Limits& limits,
+                                           std::string_view function) {
+  return stablehlo::Importer(module, limits, function).problems();
 }
 
 Result<ImportedModel> import_stablehlo_bytes(std::span<const std::byte> bytes, const std::string& label,

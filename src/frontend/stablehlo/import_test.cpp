@@ -329,6 +329,134 @@ TEST(StableHloImport, OpenExtentsAreSizes) {
   EXPECT_EQ(numbers_of(text, {{"arg0", *to_tensor(numbers, kF32, {3, 2})}}), numbers);
 }
 
+/// A program of windows over %x: tensor<?xf32>, of %n elements. made: operators that give the sizes of the windows,
+/// their strides, and what stands before and behind: %extent, %stride, %before and %after, each tensor<1xi32>.
+std::string open_windows(const std::string& combined, const std::string& first, const std::string& made) {
+  return fmt::format(R"(
+func.func private @combine(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {{
+  %r = {}
+  return %r : tensor<f32>
+}}
+func.func public @main(%x: tensor<?xf32>) -> tensor<?xf32> {{
+  %size = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+  %n = stablehlo.reshape %size : (tensor<i32>) -> tensor<1xi32>
+  %none = stablehlo.constant dense<0> : tensor<1xi32>
+  %one = stablehlo.constant dense<1> : tensor<1xi32>
+  %less = stablehlo.subtract %n, %one : tensor<1xi32>
+  %first = stablehlo.constant dense<{}> : tensor<f32>
+{}
+  %pair = stablehlo.concatenate %before, %after, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+  %padding = stablehlo.reshape %pair : (tensor<2xi32>) -> tensor<1x2xi32>
+  %r = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%x, %first, %extent, %stride, %one, %one, %padding)
+    {{called_computations = [@combine]}} : (tensor<?xf32>, tensor<f32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>,
+    tensor<1xi32>, tensor<1x2xi32>) -> tensor<?xf32>
+  return %r : tensor<?xf32>
+}})",
+                     combined, first, made);
+}
+std::map<std::string, ConstantTensor> counted_up(int64_t n) {
+  std::vector<double> numbers(static_cast<size_t>(n));
+  std::iota(numbers.begin(), numbers.end(), 1);
+  return {{"arg0", *to_tensor(numbers, kF32, {n})}};
+}
+std::string same(const std::string& name, const std::string& as) {
+  return fmt::format("  %{} = stablehlo.add %{}, %none : tensor<1xi32>\n", name, as);
+}
+
+TEST(StableHloImport, WindowsOfOpenSizes) {
+  const std::string sum = "stablehlo.add %a, %b : tensor<f32>", max = "stablehlo.maximum %a, %b : tensor<f32>";
+  const std::string cumulating =
+      same("extent", "n") + same("stride", "one") + same("before", "less") + same("after", "none");
+  // Windows that reach to the first element are taken one after the other, in linear time.
+  for (const std::string& combined : {sum, max, std::string("stablehlo.subtract %b, %a : tensor<f32>")}) {
+    const auto graph = imported(open_windows(combined, "0.0", cumulating));
+    ASSERT_TRUE(graph) << graph.error().to_string();
+    for_each_graph(*graph, [](const Graph& part) {
+      for (const Node* node : part.nodes()) EXPECT_FALSE(node->op->name.starts_with("Window")) << to_text(part);
+    });
+  }
+  for (const int64_t n : {1, 3, 70}) {
+    std::vector<double> sums, backwards, all;
+    for (int64_t i = 0; i < n; ++i) {
+      sums.push_back(static_cast<double>((i + 1) * (i + 2) / 2));
+      backwards.push_back(static_cast<double>(n * (n + 1) / 2 - i * (i + 1) / 2));
+    }
+    EXPECT_EQ(numbers_of(open_windows(sum, "0.0", cumulating), counted_up(n)), sums);
+    EXPECT_EQ(numbers_of(open_windows(max, "0xFF800000", cumulating), counted_up(n)),
+              to_doubles(counted_up(n).at("arg0")));
+    EXPECT_EQ(numbers_of(open_windows(sum, "0.0",
+                                      same("extent", "n") + same("stride", "one") + same("before", "none") +
+                                          same("after", "less")),
+                         counted_up(n)),
+              backwards);
+    // One window over all.
+    EXPECT_EQ(numbers_of(open_windows(max, "0xFF800000",
+                                      same("extent", "n") + same("stride", "one") + same("before", "none") +
+                                          same("after", "none")),
+                         counted_up(n)),
+              std::vector<double>{static_cast<double>(n)});
+  }
+}
+
+TEST(StableHloImport, WindowsOfPartsOfAnOpenSize) {
+  const std::string half = R"(
+  %two = stablehlo.constant dense<2> : tensor<1xi32>
+  %extent = stablehlo.divide %n, %two : tensor<1xi32>
+)" + same("stride", "two") +
+                           same("before", "one") + same("after", "none");
+  const std::string sum = "stablehlo.add %a, %b : tensor<f32>", odd = R"(stablehlo.subtract %b, %a : tensor<f32>)";
+  for (const std::string& combined : {sum, odd})
+    for (const int64_t n : {2, 7, 20}) {
+      std::vector<double> want;
+      for (int64_t begin = -1; begin + n / 2 <= n; begin += 2) {
+        double folded = 0;
+        for (int64_t k = begin; k < begin + n / 2; ++k) {
+          const double element = k < 0 ? 0 : static_cast<double>(k + 1);
+          folded = combined == sum ? folded + element : element - folded;
+        }
+        want.push_back(folded);
+      }
+      EXPECT_EQ(numbers_of(open_windows(combined, "0.0", half), counted_up(n)), want) << n;
+    }
+}
+
+TEST(StableHloImport, StridesOfWindowsMustBeKnown) {
+  const auto graph = imported(
+      open_windows("stablehlo.add %a, %b : tensor<f32>", "0.0",
+                   same("extent", "n") + same("stride", "n") + same("before", "none") + same("after", "none")));
+  ASSERT_FALSE(graph);
+  EXPECT_EQ(graph.error().code, ErrorCode::E604);
+  EXPECT_EQ(graph.error().message, "a stride of its windows is not known");
+}
+
+TEST(StableHloImport, PaddingMayBeASize) {
+  const std::string text = function("%x: tensor<?xf32>", "tensor<?xf32>", R"(
+  %size = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+  %n = stablehlo.reshape %size : (tensor<i32>) -> tensor<1xi32>
+  %none = stablehlo.constant dense<0> : tensor<1xi32>
+  %less = stablehlo.constant dense<-1> : tensor<1xi32>
+  %v = stablehlo.constant dense<7.0> : tensor<f32>
+  %r = stablehlo.dynamic_pad %x, %v, %less, %n, %none
+    : (tensor<?xf32>, tensor<f32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<?xf32>)");
+  EXPECT_EQ(numbers_of(text, counted_up(3)), (std::vector<double>{2, 3, 7, 7, 7}));
+  EXPECT_EQ(numbers_of(text, counted_up(1)), (std::vector<double>{7}));
+}
+
+TEST(StableHloImport, AnImageMayBePaddedBySizes) {
+  const std::string text = function("%x: tensor<1x1x?xf32>", "tensor<1x1x?xf32>", R"(
+  %size = stablehlo.get_dimension_size %x, dim = 2 : (tensor<1x1x?xf32>) -> tensor<i32>
+  %n = stablehlo.reshape %size : (tensor<i32>) -> tensor<1x1xi32>
+  %none = stablehlo.constant dense<0> : tensor<1x1xi32>
+  %padding = stablehlo.concatenate %none, %n, dim = 1 : (tensor<1x1xi32>, tensor<1x1xi32>) -> tensor<1x2xi32>
+  %w = stablehlo.constant dense<1.0> : tensor<1x1x2xf32>
+  %r = "stablehlo.dynamic_conv"(%x, %w, %padding) {window_strides = array<i64: 1>, rhs_dilation = array<i64: 1>,
+    lhs_dilation = array<i64: 1>, window_reversal = array<i1: false>, feature_group_count = 1 : i64,
+    batch_group_count = 1 : i64, dimension_numbers = #stablehlo.conv<[b, f, 0]x[o, i, 0]->[b, f, 0]>}
+    : (tensor<1x1x?xf32>, tensor<1x1x2xf32>, tensor<1x2xi32>) -> tensor<1x1x?xf32>)");
+  const std::vector<double> numbers{1, 2, 3};
+  EXPECT_EQ(numbers_of(text, {{"arg0", *to_tensor(numbers, kF32, {1, 1, 3})}}), (std::vector<double>{3, 5, 3, 0, 0}));
+}
+
 TEST(StableHloImport, ComplexNumbersArePairsAtTheBorder) {
   const std::string text = function("%x: tensor<2xcomplex<f32>>", "tensor<2xcomplex<f32>>", R"(
   %r = stablehlo.multiply %x, %x : tensor<2xcomplex<f32>>)");
@@ -612,6 +740,33 @@ TEST(StableHloImport, WrongTypesAreRefused) {
         << op;
   EXPECT_EQ(refused("  %r = \"stablehlo.reshape\"(%x) : (tensor<2x3xf32>) -> tensor<7xf32>", "tensor<7xf32>"),
             ErrorCode::E605);
+}
+
+TEST(StableHloImport, PublicFunctionsByName) {
+  const auto with = [](const std::string& names) {
+    std::string text;
+    for (const char name : names)
+      text += fmt::format(
+          "func.func {} @{}(%x: tensor<2xf32>) -> (tensor<2xf32> {{jax.result_info = \"of_{}\"}}) {{\n"
+          "  return %x : tensor<2xf32>\n}}\n",
+          name == 'p' ? "private" : "public", name == 'm' ? "main" : std::string(1, name), name);
+    return stablehlo::parse_text(text, "test").value();
+  };
+  const auto output = [](const stablehlo::Module& module, std::string_view name) {
+    const auto graph = import_stablehlo(module, {}, name);
+    return graph ? graph->outputs()[0].name : graph.error().to_string();
+  };
+  EXPECT_EQ(output(with("amb"), ""), "of_m");
+  EXPECT_EQ(output(with("amb"), "b"), "of_b");
+  EXPECT_EQ(output(with("pa"), ""), "of_a");
+  EXPECT_EQ(import_stablehlo(with("apb"), {}, "a")->function().all, (std::vector<std::string>{"a", "b"}));
+  for (const char* name : {"", "p", "c"}) {
+    const std::string refused = output(with("apb"), name);
+    EXPECT_TRUE(refused.starts_with("E709") && refused.find("there are: a, b") != std::string::npos) << refused;
+    EXPECT_EQ(stablehlo_problems(with("apb"), {}, name).size(), 1U);
+  }
+  EXPECT_EQ(import_stablehlo(with("p")).error().code, ErrorCode::E602);
+  EXPECT_EQ(survey_stablehlo(with("amb"), "a").outputs[0].first, "of_a");
 }
 
 TEST(StableHloImport, FunctionsThatCallThemselvesAreRefused) {

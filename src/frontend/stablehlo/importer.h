@@ -92,7 +92,9 @@ std::string label_of(const Op& op);
 /// One walk through a module.
 class Importer {
  public:
-  Importer(const Module& module, const Limits& limits) : module_(module), limits_(limits) {}
+  /// function: which becomes the graph, as import_stablehlo has it.
+  Importer(const Module& module, const Limits& limits, std::string_view function)
+      : module_(module), limits_(limits), function_(function) {}
   Result<Graph> run();
   /// Why there is no graph: as run() says, but of all operators that take nothing that depends on others that fail.
   std::vector<Diagnostic> problems();
@@ -136,6 +138,7 @@ class Importer {
 
   const Module& module_;
   const Limits& limits_;
+  const std::string_view function_;
   Scope* scope_ = nullptr;
   Frame* frame_ = nullptr;
   std::vector<Diagnostic>* problems_ = nullptr;  // null: the first one ends the import
@@ -197,6 +200,13 @@ class OpImport {
   /// The region as a body of single elements, of the types of its block's arguments. in_pairs: the parts of complex
   /// numbers are left and right of the first, then of the second.
   Result<> element_body(Scope& body, std::string name, const Region& region, bool in_pairs = false);
+  /// The same of the one function that the operator names.
+  Result<> element_body_of_call(Scope& body, std::string name);
+
+ private:
+  using Import = std::function<Result<Tensors>(const Tensors& arguments)>;
+  Result<> element_body(Scope& body, std::string name, const std::vector<Type>& types, const Import& import,
+                        bool in_pairs);
 };
 
 Ints field_ints(const Attributes* fields, std::string_view name);
@@ -209,5 +219,9 @@ Result<Tensor> quantized(OpImport& o, const Tensor& tensor, std::shared_ptr<cons
 
 /// What integers of an index or shape operand are: numbers, or sizes.
 std::vector<Dim> dims_of(OpImport& o, Value* integers);
+/// The same of operand i, row by row, whose integers may be negative.
+Result<Shape> sizes_of(OpImport& o, size_t i);
+/// The same, all of them numbers. what: one of them is, in an error. E604 one is not known
+Result<Ints> numbers_of(OpImport& o, size_t i, std::string_view what);
 
 }  // namespace fettle::stablehlo

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "frontend/stablehlo/importer.h"
+#include "frontend/stablehlo/survey.h"
 #include "graph/late_sizes.h"
 #include "graph/op_registry.h"
 
@@ -310,7 +311,23 @@ Tensors OpImport::as_results(const Values& parts) const {
 
 Result<> OpImport::element_body(Scope& body, std::string name, const Region& region, bool in_pairs) {
   if (region.blocks.size() != 1) return mistaken(fmt::format("a region of {} blocks", region.blocks.size()));
-  const std::vector<Type>& types = region.blocks[0].argument_types;
+  return element_body(
+      body, std::move(name), region.blocks[0].argument_types,
+      [&](const Tensors& arguments) { return importer.import_region(region, arguments); }, in_pairs);
+}
+
+Result<> OpImport::element_body_of_call(Scope& body, std::string name) {
+  const std::vector<std::string_view> names = called_functions(op);
+  if (names.size() != 1) return mistaken(fmt::format("it names {} functions, not one", names.size()));
+  const Function* function = importer.module().find(names[0]);
+  if (!function) return mistaken(fmt::format("there is no function @{}", names[0]));
+  return element_body(
+      body, std::move(name), function->body.argument_types,
+      [&](const Tensors& arguments) { return importer.call(function->name, arguments, op.location); }, false);
+}
+
+Result<> OpImport::element_body(Scope& body, std::string name, const std::vector<Type>& types, const Import& import,
+                                bool in_pairs) {
   body.repeats = true;
   return importer.in_body(body, std::move(name), [&]() -> Result<> {
     Tensors arguments(types.size());
@@ -324,12 +341,26 @@ Result<> OpImport::element_body(Scope& body, std::string name, const Region& reg
     for (size_t i = 0; i < types.size(); i += group)
       for (const bool imaginary : {false, true})
         for (size_t k = i; k < i + group; ++k) add_part(k, imaginary);
-    FETTLE_TRY(Tensors results, importer.import_region(region, arguments));
+    FETTLE_TRY(Tensors results, import(arguments));
     for (Tensor& result : results) for_each_part(result, [&](Value* value) { body.graph.add_output("result", value); });
     return {};
   });
 }
 
 std::vector<Dim> dims_of(OpImport& o, Value* integers) { return o.g.sizes(o.g.cast(integers, kI64), 0, kMaxDim); }
+
+Result<Shape> sizes_of(OpImport& o, size_t i) {
+  FETTLE_TRY(Value * integers, o.real(i));
+  Shape sizes = o.g.sizes(o.g.reshape(o.g.cast(integers, kI64), {element_count(integers->shape())}));
+  FETTLE_TRY_VOID(o.g.status());
+  return sizes;
+}
+
+Result<Ints> numbers_of(OpImport& o, size_t i, std::string_view what) {
+  FETTLE_TRY(const Shape sizes, sizes_of(o, i));
+  const auto numbers = static_shape(sizes);
+  if (!numbers) return fail(ErrorCode::E604, fmt::format("{} is not known", what));
+  return *numbers;
+}
 
 }  // namespace fettle::stablehlo

@@ -6,6 +6,7 @@
 
 #include "frontend/stablehlo/elementwise.h"
 #include "graph/op_util.h"
+#include "graph/ops/padding.h"
 #include "graph/small_types.h"
 
 namespace fettle::stablehlo {
@@ -137,14 +138,26 @@ Result<Tensors> convolved(OpImport& o, const Ints& padding) {
       o, [&](Value* a, Value* b) { return o.add_one("fettle.Convolution", {a, b}, attrs, product_type(o, attrs)); });
 }
 Result<Tensors> convolution(OpImport& o) { return convolved(o, o.ints("padding")); }
+// (image, kernel, padding)
 Result<Tensors> dynamic_conv(OpImport& o) {
-  FETTLE_TRY(Value * padding, o.real(2));
-  Ints numbers;
-  for (const Dim& dim : o.g.sizes(o.g.reshape(o.g.cast(padding, kI64), {element_count(padding->shape())}))) {
-    if (!dim.is_number()) return fail(ErrorCode::E604, "an amount of padding is not known");
-    numbers.push_back(dim.value());
-  }
-  return convolved(o, numbers);
+  FETTLE_TRY(const Shape padding, sizes_of(o, 2));
+  if (const auto numbers = static_shape(padding)) return convolved(o, *numbers);
+  // Sizes surround the image before it is convolved.
+  const Ints space = field_ints(o.fields("dimension_numbers"), "input_spatial_dimensions");
+  const auto dilations = o.ints("lhs_dilation");
+  if (std::ranges::any_of(dilations, [](int64_t n) { return n != 1; }))
+    return fail(ErrorCode::E604, "an amount of padding of a dilated image is not known");
+  if (padding.size() != 2 * space.size()) return o.mistaken("its padding is not of as many dims as the image");
+  for_each_part(o.in[0], [&](Value*& part) {
+    Shape before(part->shape().size(), 0), after = before;
+    for (size_t k = 0; k < space.size(); ++k) {
+      if (space[k] < 0 || space[k] >= std::ssize(before)) continue;  // what convolved() refuses
+      before[static_cast<size_t>(space[k])] = padding[2 * k];
+      after[static_cast<size_t>(space[k])] = padding[2 * k + 1];
+    }
+    part = ops::padded(o.g, part, before, after, o.number(0, part->dtype()));
+  });
+  return convolved(o, {});
 }
 
 constexpr OpEntry kProducts[] = {

@@ -20,11 +20,15 @@ Values parts_of(const OpImport& o, size_t first, size_t last) {
   return parts;
 }
 
-// An operator whose one region is its body.
+// An operator whose one region is its body, or the one function that it calls.
 Result<Tensors> with_body(OpImport& o, std::string_view op, Values inputs, Attrs attrs, bool in_pairs = false) {
-  if (o.op.regions.size() != 1) return o.mistaken(fmt::format("it has {} regions", o.op.regions.size()));
   std::vector<Scope> bodies(1);
-  FETTLE_TRY_VOID(o.element_body(bodies[0], "body", o.op.regions[0], in_pairs));
+  if (o.op.name == "stablehlo.custom_call") {
+    FETTLE_TRY_VOID(o.element_body_of_call(bodies[0], "body"));
+  } else {
+    if (o.op.regions.size() != 1) return o.mistaken(fmt::format("it has {} regions", o.op.regions.size()));
+    FETTLE_TRY_VOID(o.element_body(bodies[0], "body", o.op.regions[0], in_pairs));
+  }
   FETTLE_TRY(const Values made, o.add(op, std::move(inputs), std::move(attrs), o.part_types(), bodies));
   return o.as_results(made);
 }
@@ -36,30 +40,42 @@ Result<Tensors> reduce(OpImport& o) {
                    {{"axes", o.ints("dimensions")}, {"any_order", int64_t{1}}});
 }
 
-/// Windows, as attributes have them.
 struct Windows {
-  Ints extents, strides, dilations, base_dilations, before, after;
+  Shape extents;
+  Ints strides, dilations, base_dilations;
+  Shape before = {}, after = {};
 };
-// Padding is [dim][before, after].
-void split_padding(const Ints& padding, size_t rank, Windows& w) {
+// Padding is [dim][before, after]; what is missing is 0.
+Result<Windows> padded_windows(OpImport& o, Windows w, const Shape& padding, size_t rank) {
   for (size_t d = 0; d < rank; ++d) {
     w.before.push_back(2 * d < padding.size() ? padding[2 * d] : 0);
     w.after.push_back(2 * d + 1 < padding.size() ? padding[2 * d + 1] : 0);
   }
-}
-Result<Windows> windows_of(OpImport& o, size_t rank) {
-  const Ints ones(rank, 1);
-  Windows w{o.ints("window_dimensions", ones), o.ints("window_strides", ones), o.ints("window_dilations", ones),
-            o.ints("base_dilations", ones)};
-  split_padding(o.ints("padding"), rank, w);
-  for (const Ints* list : {&w.extents, &w.strides, &w.dilations, &w.base_dilations})
-    if (list->size() != rank) return o.mistaken(fmt::format("windows of {} dims, of {}", list->size(), rank));
+  for (const size_t dims : {w.extents.size(), w.strides.size(), w.dilations.size(), w.base_dilations.size()})
+    if (dims != rank) return o.mistaken(fmt::format("windows of {} dims, of {}", dims, rank));
   return w;
 }
+// As attributes have them.
+Result<Windows> windows_of(OpImport& o, size_t rank) {
+  const Ints ones(rank, 1), extents = o.ints("window_dimensions", ones), padding = o.ints("padding");
+  return padded_windows(o,
+                        {Shape(extents.begin(), extents.end()), o.ints("window_strides", ones),
+                         o.ints("window_dilations", ones), o.ints("base_dilations", ones)},
+                        Shape(padding.begin(), padding.end()), rank);
+}
+// As the operands from `first` on have them: extents, strides, base dilations, dilations, padding.
+Result<Windows> dynamic_windows_of(OpImport& o, size_t first, size_t rank) {
+  FETTLE_TRY(const Shape extents, sizes_of(o, first));
+  FETTLE_TRY(const Ints strides, numbers_of(o, first + 1, "a stride of its windows"));
+  FETTLE_TRY(const Ints base_dilations, numbers_of(o, first + 2, "a dilation of its operand"));
+  FETTLE_TRY(const Ints dilations, numbers_of(o, first + 3, "a dilation of its windows"));
+  FETTLE_TRY(const Shape padding, sizes_of(o, first + 4));
+  return padded_windows(o, {extents, strides, dilations, base_dilations}, padding, rank);
+}
 Attrs attrs_of(const Windows& w) {
-  Attrs attrs{{"window", w.extents}, {"strides", w.strides}, {"dilations", w.dilations}};
+  Attrs attrs{{"window", dims_attr(w.extents)}, {"strides", w.strides}, {"dilations", w.dilations}};
   attrs.set("base_dilations", w.base_dilations);
-  attrs.set("pads", ops::joined(w.before, w.after));
+  attrs.set("pads", dims_attr(ops::joined(w.before, w.after)));
   return attrs;
 }
 
@@ -70,27 +86,38 @@ struct Cumulation {
 };
 std::optional<Cumulation> cumulation_of(const Windows& w, const Shape& shape) {
   std::optional<Cumulation> found;
+  const Dim one = 1, none = 0;
   for (size_t d = 0; d < shape.size(); ++d) {
     if (w.strides[d] != 1 || w.dilations[d] != 1 || w.base_dilations[d] != 1) return {};
-    if (w.extents[d] == 1 && w.before[d] == 0 && w.after[d] == 0) continue;
-    const bool forward = w.before[d] == w.extents[d] - 1 && w.after[d] == 0;
-    const bool backward = w.after[d] == w.extents[d] - 1 && w.before[d] == 0;
-    if (found || !(shape[d] == Dim(w.extents[d])) || !(forward || backward)) return {};
+    if (w.extents[d] == one && w.before[d] == none && w.after[d] == none) continue;
+    const bool forward = w.before[d] == w.extents[d] - 1 && w.after[d] == none;
+    const bool backward = w.after[d] == w.extents[d] - 1 && w.before[d] == none;
+    if (found || !(shape[d] == w.extents[d]) || !(forward || backward)) return {};
     found = Cumulation{static_cast<int64_t>(d), backward};
   }
   return found;
 }
 
-Result<Tensors> reduce_window(OpImport& o) {
-  if (o.in.empty() || o.in.size() % 2 != 0 || !o.in[0].re)
-    return o.mistaken(fmt::format("it has {} operands", o.in.size()));
-  const Shape shape = o.in[0].re->shape();
-  FETTLE_TRY(const Windows w, windows_of(o, shape.size()));
-  Values inputs = parts_of(o, 0, o.in.size());
-  if (const auto along = cumulation_of(w, shape))
+// (operand…, first…)
+Result<Tensors> reduced_windows(OpImport& o, const Windows& w, Values inputs) {
+  if (const auto along = cumulation_of(w, o.in[0].re->shape()))
     return with_body(o, "fettle.CumulativeReduce", std::move(inputs),
                      {{"axis", along->axis}, {"reverse", int64_t{along->reverse}}});
   return with_body(o, "fettle.ReduceWindow", std::move(inputs), attrs_of(w));
+}
+Result<Tensors> reduce_window(OpImport& o) {
+  if (o.in.empty() || o.in.size() % 2 != 0 || !o.in[0].re)
+    return o.mistaken(fmt::format("it has {} operands", o.in.size()));
+  FETTLE_TRY(const Windows w, windows_of(o, o.in[0].re->shape().size()));
+  return reduced_windows(o, w, parts_of(o, 0, o.in.size()));
+}
+// (operand…, first…, extents, strides, base dilations, dilations, padding): as JAX writes it where some are sizes.
+Result<Tensors> dynamic_reduce_window(OpImport& o) {
+  const size_t windows = 2 * o.op.results.size();
+  if (windows == 0 || o.in.size() != windows + 5 || !o.in[0].re)
+    return o.mistaken(fmt::format("it has {} operands for {} results", o.in.size(), o.op.results.size()));
+  FETTLE_TRY(const Windows w, dynamic_windows_of(o, windows, o.in[0].re->shape().size()));
+  return reduced_windows(o, w, parts_of(o, 0, windows));
 }
 
 Result<Tensors> select_and_scatter(OpImport& o) {
@@ -181,6 +208,7 @@ Result<Tensors> scatter(OpImport& o) {
 }
 
 constexpr OpEntry kReductions[] = {
+    {"stablehlo.custom_call @stablehlo.dynamic_reduce_window", dynamic_reduce_window},
     {"stablehlo.dynamic_gather", dynamic_gather},
     {"stablehlo.gather", gather},
     {"stablehlo.map", map},

@@ -314,18 +314,14 @@ Result<Tensors> dynamic_update_slice(OpImport& o) {
 // (operand, starts, limits, strides): numbers that data tell.
 Result<Tensors> real_dynamic_slice(OpImport& o) {
   std::vector<Shape> lists;
-  for (size_t i = 1; i < 4; ++i) {
+  for (size_t i = 1; i < 3; ++i) {
     FETTLE_TRY(Value * integers, o.real(i));
     lists.push_back(dims_of(o, integers));
   }
-  FETTLE_TRY_VOID(o.g.status());
-  Ints strides;
-  for (const Dim& stride : lists[2]) {
-    if (!stride.is_number()) return fail(ErrorCode::E604, "a stride is not known");
-    strides.push_back(stride.value());
-  }
+  FETTLE_TRY(const Ints strides, numbers_of(o, 3, "a stride"));
   return of_parts(o, [&](Value* x) -> Result<Value*> {
-    if (std::ranges::any_of(lists, [&](const Shape& list) { return list.size() != x->shape().size(); }))
+    const auto fits = [&](const auto& list) { return list.size() == x->shape().size(); };
+    if (!std::ranges::all_of(lists, fits) || !fits(strides))
       return o.mistaken("its indices are not as many as the operand's dims");
     return sliced(o, x, lists[0], lists[1], strides);
   });
@@ -333,7 +329,7 @@ Result<Tensors> real_dynamic_slice(OpImport& o) {
 
 // --- padding
 
-Result<Tensors> padded_by(OpImport& o, const Ints& low, const Ints& high, const Ints& interior) {
+Result<Tensors> padded_by(OpImport& o, const Shape& low, const Shape& high, const Ints& interior) {
   if (o.in.size() < 2) return o.mistaken("it has no padding value");
   Tensor result;
   for (const bool imaginary : {false, true}) {
@@ -353,22 +349,15 @@ Result<Tensors> padded_by(OpImport& o, const Ints& low, const Ints& high, const 
 }
 Result<Tensors> pad(OpImport& o) {
   const size_t rank = o.result_type().shape.size();
-  return padded_by(o, o.ints("edge_padding_low"), o.ints("edge_padding_high"),
+  const Ints low = o.ints("edge_padding_low"), high = o.ints("edge_padding_high");
+  return padded_by(o, Shape(low.begin(), low.end()), Shape(high.begin(), high.end()),
                    o.ints("interior_padding", Ints(rank, 0)));
 }
 Result<Tensors> dynamic_pad(OpImport& o) {
-  std::vector<Ints> lists;
-  for (size_t i = 2; i < 5; ++i) {
-    FETTLE_TRY(Value * integers, o.real(i));
-    const std::vector<Dim> dims = o.g.sizes(o.g.cast(integers, kI64));
-    FETTLE_TRY_VOID(o.g.status());
-    Ints& list = lists.emplace_back();
-    for (const Dim& dim : dims) {
-      if (!dim.is_number()) return fail(ErrorCode::E604, "an amount of padding is not known");
-      list.push_back(dim.value());
-    }
-  }
-  return padded_by(o, lists[0], lists[1], lists[2]);
+  FETTLE_TRY(const Shape low, sizes_of(o, 2));
+  FETTLE_TRY(const Shape high, sizes_of(o, 3));
+  FETTLE_TRY(const Ints interior, numbers_of(o, 4, "an amount of padding between elements"));
+  return padded_by(o, low, high, interior);
 }
 
 // --- sizes, tuples, tokens

@@ -151,7 +151,8 @@ Result<std::vector<Value*>> convolution(Lowering& g, const Node& node) {
                  {"group", groups}}});
   } else {
     Value* zero = g.number(0, types.operands);
-    Ints before(2, 0), after(2, 0), pads_before, pads_after;
+    Shape before(2, 0), after(2, 0);
+    Ints pads_before, pads_after;
     for (size_t d = 0; d < n; ++d) {
       x = dilated(g, x, space[d], p.image_dilations[d], zero);
       before.push_back(std::min<int64_t>(p.before[d], 0));

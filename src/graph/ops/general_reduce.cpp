@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "graph/late_sizes.h"
 #include "graph/loop_kernel.h"
 #include "graph/ops/bodies.h"
 #include "graph/ops/padding.h"
@@ -131,7 +132,7 @@ Result<Values> folded_in_parts(Lowering& g, Reduced r, int64_t axis, const Split
   const Shape shape = r.operands[0]->shape();
   const int64_t parts = split.parts(), steps = shape[static_cast<size_t>(axis)].value(),
                 each = (steps + parts - 1) / parts;
-  std::vector<int64_t> before(shape.size(), 0), after(shape.size(), 0);
+  Shape before(shape.size(), 0), after(shape.size(), 0);
   after[static_cast<size_t>(axis)] = each * parts - steps;
   Shape parted = with_inserted(with_replaced(shape, axis, split.lanes), axis, each);
   parted = with_inserted(parted, axis, split.chunks);
@@ -217,28 +218,39 @@ Result<Values> cumulate(Lowering& g, const Node& node) {
 
 /// Windows over a padded operand.
 struct Windows {
-  std::vector<int64_t> extents, strides, dilations, base_dilations;
-  std::vector<int64_t> before, after;  // padding, of the dilated operand; negative where it is cut
+  Shape extents;
+  std::vector<int64_t> strides, dilations, base_dilations;
+  Shape before, after;  // padding, of the dilated operand; negative where it is cut
 
-  int64_t elements() const {
-    int64_t count = 1;
-    for (const int64_t extent : extents) count *= extent;
-    return count;
-  }
-  Attrs attrs() const { return {{"window", extents}, {"strides", strides}, {"dilations", dilations}}; }
+  Dim elements() const { return element_count(extents); }
+  Attrs attrs() const { return {{"window", dims_attr(extents)}, {"strides", strides}, {"dilations", dilations}}; }
 };
+
+// An attribute of numbers and sizes, so many, each of at least `least`; all `otherwise` where it is missing.
+Result<Shape> read_sizes(const Node& node, const char* name, size_t length, int64_t otherwise, int64_t least) {
+  if (!node.attrs.has(name)) return Shape(length, otherwise);
+  Shape sizes = dims_of_attr(node, name);
+  if (sizes.size() != length) return bad_attribute(node, fmt::format("{} must have {} elements", name, length));
+  for (const Dim& size : sizes) {
+    if (size.max() < least || (size.is_number() && size.value() > kMaxWindow))
+      return bad_attribute(node, fmt::format("{} has the element {}", name, size.to_string()));
+    note_not_negative(node, size - least, name);
+  }
+  return sizes;
+}
 
 // What `window`, `strides` and `dilations` say of an operand that is padded already.
 Result<Windows> read_windows(const Node& node, size_t rank) {
   Windows w;
-  FETTLE_TRY(w.extents, read_list(node, "window", rank, 1, 1));
+  FETTLE_TRY(w.extents, read_sizes(node, "window", rank, 1, 1));
   FETTLE_TRY(w.strides, read_list(node, "strides", rank, 1, 1));
   FETTLE_TRY(w.dilations, read_list(node, "dilations", rank, 1, 1));
   constexpr int64_t kMost = int64_t{1} << 30;
   int64_t count = 1;
-  for (const int64_t extent : w.extents) {
-    if (extent > kMost / count) return bad_attribute(node, "a window has too many elements");
-    count *= extent;
+  for (const Dim& extent : w.extents) {
+    if (!extent.is_number()) continue;
+    if (extent.value() > kMost / count) return bad_attribute(node, "a window has too many elements");
+    count *= extent.value();
   }
   return w;
 }
@@ -246,17 +258,20 @@ Result<Windows> read_padded_windows(const Node& node, size_t rank) {
   FETTLE_TRY_VOID(check_attributes(node, {"window", "strides", "dilations", "base_dilations", "pads"}));
   FETTLE_TRY(Windows w, read_windows(node, rank));
   FETTLE_TRY(w.base_dilations, read_list(node, "base_dilations", rank, 1, 1));
-  FETTLE_TRY(const auto pads, read_list(node, "pads", 2 * rank, 0, -kMaxDim));
+  FETTLE_TRY(const Shape pads, read_sizes(node, "pads", 2 * rank, 0, -kMaxDim));
   w.before.assign(pads.begin(), pads.begin() + static_cast<int64_t>(rank));
   w.after.assign(pads.begin() + static_cast<int64_t>(rank), pads.end());
   return w;
 }
 
+/// Elements that a window reaches over.
+Dim span_of(const Windows& w, size_t d) { return (w.extents[d] - 1) * w.dilations[d] + 1; }
+
 /// How many windows there are, of an operand of this shape: none where one is larger than the operand.
 Shape window_counts(const Windows& w, const Shape& shape) {
   Shape counts;
   for (size_t d = 0; d < shape.size(); ++d) {
-    const Dim room = shape[d] - ((w.extents[d] - 1) * w.dilations[d] + 1);
+    const Dim room = shape[d] - span_of(w, d);
     counts.push_back(max(floordiv(room, w.strides[d]) + 1, 0));
   }
   return counts;
@@ -279,14 +294,14 @@ Types window_elements_type(const Node& node) {
 Tensors window_elements(const Node& node, std::span<const te::Tensor> in) {
   FETTLE_TRY(const Windows w, read_windows(node, shape_of(node, 0).size()));
   return one(map_output(node, [&](const Indices& i) {
-    const Expr number = clamp(cast(kI64, scalar_of(in[1])), Expr(0), Expr(w.elements() - 1));
+    const Expr number = clamp(cast(kI64, scalar_of(in[1])), Expr(0), size_expr(w.elements() - 1));
     Indices at(i.size());
-    int64_t inner = 1;
+    Dim inner = 1;
     for (size_t d = i.size(); d-- > 0;) {
-      const int64_t extent = w.extents[d];
-      const Expr k = extent == 1 ? Expr(0) : floormod(floordiv(number, Expr(inner)), Expr(extent));
+      const Dim& extent = w.extents[d];
+      const Expr k = extent == Dim(1) ? Expr(0) : floormod(floordiv(number, divisor_expr(inner)), divisor_expr(extent));
       at[d] = i[d] * Expr(w.strides[d]) + k * Expr(w.dilations[d]);
-      inner *= extent;
+      inner = inner * extent;
     }
     return in[0](at);
   }));
@@ -311,9 +326,9 @@ Tensors window_reduction(const Node& node, std::span<const te::Tensor> in) {
   std::vector<Expr> extents;
   std::vector<size_t> dims;
   for (size_t d = 0; d < w.extents.size(); ++d) {
-    if (w.extents[d] == 1) continue;
+    if (w.extents[d] == Dim(1)) continue;
     dims.push_back(d);
-    extents.emplace_back(w.extents[d]);
+    extents.push_back(size_expr(w.extents[d]));
   }
   return one(reduce_over(
       by->reduce, size_exprs(output_shape(node)), reduce_axes(extents),
@@ -328,23 +343,22 @@ Tensors window_reduction(const Node& node, std::span<const te::Tensor> in) {
 
 // Whether MaxPool has these windows: the first two dims have none, and each other has one that is not larger than it.
 bool is_max_pool(const Windows& w, const Shape& shape) {
-  if (shape.size() < 3) return false;
+  const Dim one = 1, zero = 0;
+  if (shape.size() < 3 || !is_static(w.extents) || !is_static(w.before) || !is_static(w.after)) return false;
   for (size_t d = 0; d < shape.size(); ++d) {
-    if (w.base_dilations[d] != 1 || w.before[d] < 0 || w.after[d] < 0) return false;
-    if (d < 2 && (w.extents[d] != 1 || w.strides[d] != 1 || w.before[d] != 0 || w.after[d] != 0)) return false;
-    if ((shape[d] - ((w.extents[d] - 1) * w.dilations[d] + 1)).min() < 0) return false;
+    if (w.base_dilations[d] != 1 || w.before[d].value() < 0 || w.after[d].value() < 0) return false;
+    if (d < 2 && !(w.extents[d] == one && w.strides[d] == 1 && w.before[d] == zero && w.after[d] == zero)) return false;
+    if ((shape[d] - span_of(w, d)).min() < 0) return false;
   }
   return true;
 }
 Value* max_pooled(Lowering& g, const Windows& w, Value* x) {
-  const auto spatial = [](const std::vector<int64_t>& list) {
-    return std::vector<int64_t>(list.begin() + 2, list.end());
-  };
+  const auto spatial = [](const auto& list) { return std::decay_t<decltype(list)>(list.begin() + 2, list.end()); };
   return g("MaxPool", {x},
-           {{{"kernel_shape", spatial(w.extents)},
+           {{{"kernel_shape", dims_attr(spatial(w.extents))},
              {"strides", spatial(w.strides)},
              {"dilations", spatial(w.dilations)},
-             {"pads", joined(spatial(w.before), spatial(w.after))}}});
+             {"pads", dims_attr(joined(spatial(w.before), spatial(w.after)))}}});
 }
 
 // --- ReduceWindow(operand…, first…, captured…) {window, strides, dilations, base_dilations, pads} {body}: padding is

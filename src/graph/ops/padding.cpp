@@ -16,11 +16,10 @@ Value* dilated(Lowering& g, Value* x, int64_t axis, int64_t factor, Value* value
   return g.slice(x, axis, 0, max(extent * factor - (factor - 1), 0));
 }
 
-Value* padded(Lowering& g, Value* x, const std::vector<int64_t>& before, const std::vector<int64_t>& after,
-              Value* value) {
-  const auto is_zero = [](int64_t n) { return n == 0; };
+Value* padded(Lowering& g, Value* x, const Shape& before, const Shape& after, Value* value) {
+  const auto is_zero = [](const Dim& n) { return n == Dim(0); };
   if (std::ranges::all_of(before, is_zero) && std::ranges::all_of(after, is_zero)) return x;
-  return g("Pad", {x, nullptr, value}, {{{"pads", joined(before, after)}}});
+  return g("Pad", {x, nullptr, value}, {{{"pads", dims_attr(joined(before, after))}}});
 }
 
 Value* reversed(Lowering& g, Value* x, const std::vector<int64_t>& axes) {
