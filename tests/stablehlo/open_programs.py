@@ -166,6 +166,11 @@ OPEN_PROGRAMS = {
         [[floats(1, 4, 5, 3)], [floats(2, 7, 5, 3)]],
     ),
     "scan": (recurrent, ("t, 4", "4, 4"), [[floats(3, 4), floats(4, 4)], [floats(29, 4), floats(4, 4)]]),
+    "scan_vmap": (
+        jax.vmap(recurrent, (0, None)),
+        ("b, t, 4", "4, 4"),
+        [[floats(b, t, 4), floats(4, 4)] for b, t in ((2, 3), (5, 29))],
+    ),
     "segment_sum": (
         lambda x, i: jnp.zeros((5, 2), jnp.float32).at[i].add(x),
         ("b, 2", "b"),

@@ -160,8 +160,7 @@ Result<Tensors> top_k(OpImport& o) {
   Value* key = x->dtype().is_float() ? e.order_key(x) : x->dtype().is_bool() ? e.cast(x, kU8) : x;
   Attrs attrs{{"k", std::vector<int64_t>{o.integer("k")}}, {"axis", axis}, {"largest", int64_t{1}}};
   Value* places = o.g.many("TopK", {key}, std::move(attrs), 2)[1];
-  return Tensors{{o.g("GatherElements", {x, places}, {{{"axis", axis}}})},
-                 {e.cast(places, o.result_dtype(1))}};
+  return Tensors{{o.g("GatherElements", {x, places}, {{{"axis", axis}}})}, {e.cast(places, o.result_dtype(1))}};
 }
 
 // As the operator of the same name, of operands that broadcast: along the last dims, or where it says.

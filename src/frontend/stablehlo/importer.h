@@ -38,6 +38,8 @@ void for_each_part(T& tensor, const Visit& visit) {
   for (auto& part : tensor.parts) for_each_part(part, visit);
 }
 
+inline Value* part_of(const Tensor& tensor, bool imaginary) { return imaginary ? tensor.im : tensor.re; }
+
 /// The graph that nodes are added to: the program's, or a body in the one around.
 struct Scope {
   Graph graph;
@@ -195,6 +197,8 @@ class OpImport {
   Result<Value*> add_one(std::string_view op, Values inputs, Attrs attrs, const TensorType& type);
   /// Types of the parts of the results: kDynamic where they are open.
   std::vector<TensorType> part_types() const;
+  /// One result: the same of each part of operand 0.
+  Result<Tensors> of_parts(const std::function<Result<Value*>(Value* part)>& function) const;
   /// Parts of the results, as add() gives them.
   Tensors as_results(const Values& parts) const;
   /// The region as a body of single elements, of the types of its block's arguments. in_pairs: the parts of complex

@@ -298,6 +298,16 @@ std::vector<TensorType> OpImport::part_types() const {
   return types;
 }
 
+Result<Tensors> OpImport::of_parts(const std::function<Result<Value*>(Value* part)>& function) const {
+  Tensor result;
+  if (in.empty() || !in[0].re) return mistaken("it has no operand");
+  FETTLE_TRY(result.re, function(in[0].re));
+  if (in[0].im) {
+    FETTLE_TRY(result.im, function(in[0].im));
+  }
+  return Tensors{result};
+}
+
 Tensors OpImport::as_results(const Values& parts) const {
   Tensors results;
   size_t next = 0;
