@@ -319,8 +319,24 @@ class NestReader {
   bool exact_ = true;
 };
 
+namespace {
+thread_local SharedNests* shared_nests = nullptr;
+}
+
+SharedNests::SharedNests() : around_(std::exchange(shared_nests, this)) {}
+SharedNests::~SharedNests() { shared_nests = around_; }
+
 Result<AffineNest> AffineNest::of(const Func& func, const Stmt& top, const StmtNode* place, Known known) {
-  return within_isl(kIslCheckOperations, [&] { return NestReader(func, known).read(top, place ? place : top.get()); });
+  const auto read = [&] {
+    return within_isl(kIslCheckOperations,
+                      [&] { return NestReader(func, known).read(top, place ? place : top.get()); });
+  };
+  if (!shared_nests) return read();
+  auto& nests = shared_nests->nests_;
+  const SharedNests::Key key{func.get(), top.get(), place, known};
+  auto at = nests.find(key);
+  if (at == nests.end()) at = nests.emplace(key, SharedNests::Shared{func, top, read()}).first;
+  return at->second.nest;
 }
 
 Result<AffineNest> AffineNest::of_block(const Func& func, const Stmt& top, const BlockNode& block) {
@@ -362,7 +378,23 @@ isl::union_map AffineNest::touched(const isl::union_map& place) const {
   return reads_.unite(writes_).unite(updates_).apply_domain(place);
 }
 
+namespace {
+// What `find` gives, once.
+template <class Found, class Find>
+isl::union_map once(Found& found, Reassociation reassociation, Find find) {
+  const auto at = found.find(reassociation);
+  return at != found.end() ? at->second : found.emplace(reassociation, find()).first->second;
+}
+}  // namespace
+
 isl::union_map AffineNest::dependences(Reassociation reassociation) const {
+  return once(*dependences_, reassociation, [&] { return find_dependences(reassociation); });
+}
+isl::union_map AffineNest::direct_dependences(Reassociation reassociation) const {
+  return once(*direct_, reassociation, [&] { return find_direct_dependences(reassociation); });
+}
+
+isl::union_map AffineNest::find_dependences(Reassociation reassociation) const {
   const isl::union_map written = writes_.unite(updates_);
   return kept_in_order(pairs(updates_, updates_, schedule_), reassociation)
       .unite(pairs(written, reads_.unite(writes_), schedule_))
@@ -371,7 +403,7 @@ isl::union_map AffineNest::dependences(Reassociation reassociation) const {
       .coalesce();
 }
 
-isl::union_map AffineNest::direct_dependences(Reassociation reassociation) const {
+isl::union_map AffineNest::find_direct_dependences(Reassociation reassociation) const {
   const isl::union_map uncertain = writes_.subtract(certain_writes_);
   const auto pairs_without = [&](const isl::union_map& earlier, const isl::union_map& later) {
     return isl::union_access_info(later)

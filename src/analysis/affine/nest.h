@@ -2,7 +2,9 @@
 // A nest of loops as sets and relations: which instances of blocks run, when, and what each touches.
 
 #include <map>
+#include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "analysis/affine/isl_context.h"
@@ -78,6 +80,8 @@ class AffineNest {
   AffineNest() = default;
   // Of pairs that update one element, those that may not change places.
   isl::union_map kept_in_order(isl::union_map updates, Reassociation reassociation) const;
+  isl::union_map find_dependences(Reassociation reassociation) const;
+  isl::union_map find_direct_dependences(Reassociation reassociation) const;
 
   std::vector<NestStatement> statements_;
   IslText text_;
@@ -91,6 +95,29 @@ class AffineNest {
   isl::union_map updates_;                         // elements that a reduction reads and writes
   isl::union_map interchangeable_;                 // pairs of a reduction's instances that may change places
   std::map<std::string, BinaryOp> exact_updates_;  // of statements whose updates may change places with any such ones
+  using Found = std::map<Reassociation, isl::union_map>;
+  std::shared_ptr<Found> dependences_ = std::make_shared<Found>(), direct_ = std::make_shared<Found>();
+};
+
+/// While one lives, AffineNest::of reads what stands below a statement once on this thread: for those who try several
+/// orders of one program.
+class SharedNests {
+ public:
+  SharedNests();
+  ~SharedNests();
+  SharedNests(const SharedNests&) = delete;
+  SharedNests& operator=(const SharedNests&) = delete;
+
+ private:
+  friend class AffineNest;
+  struct Shared {
+    Func func;  // holds the addresses of the key
+    Stmt top;
+    Result<AffineNest> nest;
+  };
+  using Key = std::tuple<const FuncNode*, const StmtNode*, const StmtNode*, Known>;
+  std::map<Key, Shared> nests_;
+  SharedNests* around_;
 };
 
 /// Whether `order` keeps each of the pairs of instances, the earlier first, in that order.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "analysis/affine/nest.h"
 #include "ir/query.h"
 #include "ir/text.h"
 #include "polyhedral/column_blocks.h"
@@ -163,6 +164,7 @@ void for_each_affine_order(const RuleContext& ctx, const std::function<void(Rule
       {.fusion = FusionStrategy::kMin, .rows_are_lanes = true},
       {.fusion = FusionStrategy::kMin, .column_blocks = true},
   };
+  const SharedNests shared;
   std::set<std::string> seen;
   for (const Kind& kind : kKinds) {
     // Tiles of four loops take isl seconds to scan.
