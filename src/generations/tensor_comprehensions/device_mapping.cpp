@@ -94,17 +94,6 @@ Result<> make_rectangular(Schedule& s, Loops& loops) {
   return {};
 }
 
-// The loops of a block's copies below `loop`.
-Result<Loops> loops_under(Schedule& s, BlockRef block, LoopRef loop) {
-  FETTLE_TRY(const Loops all, get_loops(s, {.block = block}));
-  FETTLE_TRY(const Var around, s.loop_var(loop));
-  for (size_t i = 0; i < all.size(); ++i) {
-    FETTLE_TRY(const Var var, s.loop_var(all[i]));
-    if (var == around) return Loops(all.begin() + static_cast<std::ptrdiff_t>(i) + 1, all.end());
-  }
-  return Loops();
-}
-
 class NestMapping {
  public:
   NestMapping(const Target& target, const Options& options, std::string block)
@@ -155,7 +144,7 @@ class NestMapping {
   Result<> one_block(Schedule& s, BlockRef block, Loops run) {
     FETTLE_TRY_VOID(make_rectangular(s, run));
     FETTLE_TRY_VOID(cut(s, run));
-    FETTLE_TRY(in_order_, loops_under(s, block, threads_.back()));
+    FETTLE_TRY(in_order_, loops_below(s, block, threads_.back()));
     in_order_.erase(in_order_.begin(), in_order_.begin() + static_cast<std::ptrdiff_t>(turns_.size()));
     std::erase_if(in_order_, [&](LoopRef loop) { return loop_node(s, loop)->loop_kind != ForKind::kSerial; });
     if (options_.own && !in_order_.empty()) promote_updates(s, block);
@@ -251,7 +240,7 @@ class NestMapping {
   }
 
   bool share_copying(Schedule& s, BlockRef copy, LoopRef at) const {
-    const auto loops = loops_under(s, copy, at);
+    const auto loops = loops_below(s, copy, at);
     if (!loops || loops->empty()) return false;
     const auto flat = fuse(s, {.loops = *loops});
     if (!flat) return false;

@@ -155,6 +155,16 @@ int64_t threads_for(const Target& target, int64_t iterations, int64_t most) {
   return threads;
 }
 
+Result<std::vector<LoopRef>> loops_below(Schedule& s, BlockRef block, LoopRef loop) {
+  FETTLE_TRY(const std::vector<LoopRef> all, get_loops(s, {.block = block}));
+  FETTLE_TRY(const Var around, s.loop_var(loop));
+  for (size_t i = 0; i < all.size(); ++i) {
+    FETTLE_TRY(const Var var, s.loop_var(all[i]));
+    if (var == around) return std::vector<LoopRef>(all.begin() + static_cast<std::ptrdiff_t>(i) + 1, all.end());
+  }
+  return fail(ErrorCode::E230, "the block is not under the loop");
+}
+
 Result<std::vector<bool>> independent_loops(const Schedule& s, const Loops& loops) {
   const std::vector<BlockSite> sites = block_sites(s.func());
   ParallelCheck check(s.func(), sites);

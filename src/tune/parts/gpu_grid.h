@@ -44,6 +44,9 @@ Result<std::vector<LoopRef>> bind_blocks(Schedule& s, const Target& target, cons
 /// iterations; a warp at least.
 int64_t threads_for(const Target& target, int64_t iterations, int64_t most);
 
+/// The loops of a block beneath that one. E230 it is not under it
+Result<std::vector<LoopRef>> loops_below(Schedule& s, BlockRef block, LoopRef loop);
+
 /// Whether the iterations of each loop are independent, and nothing is made of it yet.
 Result<std::vector<bool>> independent_loops(const Schedule& s, const std::vector<LoopRef>& loops);
 /// The first run of independent loops that follow one another.

@@ -28,16 +28,6 @@ bool is_elementwise(const BlockNode& block, const Buffer& buffer) {
 
 }  // namespace
 
-Result<std::vector<LoopRef>> loops_below(Schedule& s, BlockRef block, LoopRef loop) {
-  FETTLE_TRY(const Loops all, get_loops(s, {.block = block}));
-  FETTLE_TRY(const Var around, s.loop_var(loop));
-  for (size_t i = 0; i < all.size(); ++i) {
-    FETTLE_TRY(const Var var, s.loop_var(all[i]));
-    if (var == around) return Loops(all.begin() + static_cast<std::ptrdiff_t>(i) + 1, all.end());
-  }
-  return fail(ErrorCode::E230, "the block is not under the loop");
-}
-
 Result<> GpuProduct::finish(BlockRef done) {
   FETTLE_TRY(const BlockNode* node, block_node(s, done));
   finished.push_back(node->name);

@@ -7,13 +7,11 @@
 #include <vector>
 
 #include "schedule/schedule.h"
+#include "tune/parts/gpu_grid.h"
 #include "tune/parts/gpu_product.h"
 #include "tune/parts/loops.h"
 
 namespace fettle {
-
-/// The loops of a block beneath that one. E230 it is not under it
-Result<std::vector<LoopRef>> loops_below(Schedule& s, BlockRef block, LoopRef loop);
 
 /// One object is one run on one block.
 class GpuProduct {
