@@ -481,6 +481,39 @@ func.func public @main(%x: tensor<i32>) -> tensor<i32> {
   EXPECT_EQ(numbers_of(text, {{"arg0", scalar(3, kI32)}}), std::vector<double>{12});
 }
 
+// Windows that data place in a loop, with as many elements as an open size: the sum of all rows, one row a turn.
+TEST(StableHloImport, SlicesThatEndASizeBehindTheirStartAreReadInLoops) {
+  const std::string text = function("%x: tensor<2x?xf32>", "tensor<?xf32>", R"(
+  %c = stablehlo.constant dense<0> : tensor<i32>
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %zero = stablehlo.constant dense<0> : tensor<1xi32>
+  %unit = stablehlo.constant dense<1> : tensor<1xi32>
+  %ones = stablehlo.constant dense<1> : tensor<2xi32>
+  %n = stablehlo.get_dimension_size %x, dim = 1 : (tensor<2x?xf32>) -> tensor<i32>
+  %shape = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+  %sizes = stablehlo.concatenate %unit, %shape, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+  %none = stablehlo.dynamic_broadcast_in_dim %z, %shape, dims = [] : (tensor<f32>, tensor<1xi32>) -> tensor<?xf32>
+  %s:2 = stablehlo.while(%i = %c, %a = %none) : tensor<i32>, tensor<?xf32>
+  cond {
+    %two = stablehlo.constant dense<2> : tensor<i32>
+    %0 = stablehlo.compare LT, %i, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %0 : tensor<i1>
+  } do {
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %1 = stablehlo.add %i, %one : tensor<i32>
+    %at = stablehlo.reshape %i : (tensor<i32>) -> tensor<1xi32>
+    %begin = stablehlo.concatenate %at, %zero, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+    %end = stablehlo.add %begin, %sizes : tensor<2xi32>
+    %row = stablehlo.real_dynamic_slice %x, %begin, %end, %ones : (tensor<2x?xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<1x?xf32>
+    %2 = stablehlo.dynamic_reshape %row, %shape : (tensor<1x?xf32>, tensor<1xi32>) -> tensor<?xf32>
+    %3 = stablehlo.add %a, %2 : tensor<?xf32>
+    stablehlo.return %1, %3 : tensor<i32>, tensor<?xf32>
+  }
+  %r = stablehlo.negate %s#1 : tensor<?xf32>)");
+  EXPECT_EQ(numbers_of(text, {{"arg0", *to_tensor(std::vector<double>{1, 2, 3, 10, 20, 30}, kF32, {2, 3})}}),
+            (std::vector<double>{-11, -22, -33}));
+}
+
 TEST(StableHloImport, CountedLoopsHaveALimitAndReadWhatStays) {
   const std::string text = function("%x: tensor<4xf32>", "tensor<f32>", R"(
   %c = stablehlo.constant dense<0> : tensor<i32>
