@@ -39,6 +39,9 @@
 //        for b, i:     M_run[i] = max(M_run[i], M_block[b, i] * log2(e))
 //        for b, i, k:  E_block[b, i, k] = exp((x(i, b*n + k) * log2(e) - M_runs[b, i]) * ln(2))
 // Where x is y times a positive constant, M_block is the highest y, and log2(e) is multiplied by the constant.
+// Where y is more than a sum, or that and -inf, M_run and M_runs are as above instead:
+//        for b, i, k:  E_block[b, i, k] = exp((x(i, b*n + k) - M_runs[b, i]) * log2(e) * ln(2))
+// Then masks that add the lowest finite number don't overflow, and a row of which all is masked is the mean.
 // Pattern: what comes before the product is read by nothing else; v may depend on all of the product's iterators.
 // Where all x of a block of k are -inf, what the block does leaves the states as they are (skip_hidden).
 // Returns the eight blocks, the last with the product's name; the others are noted to be part of it. Class:

@@ -259,6 +259,18 @@ TEST(OnlineReduction, MaskedKeysAreNothing) {
   }
 }
 
+TEST(OnlineReduction, ARowMaskedByTheLowestNumberIsTheMean) {
+  for (const std::string mask : {"X[h, i, j] + select(i == 1, -3.4028235e+38, 0.0)",
+                                 "select(i == 1, -3.4028235e+38, X[h, i, j]) * 0.5",
+                                 "X[h, i, j] * 0.5 + select(i == 1 || j < 4, -3.4028235e+38, 0.0)"})
+    for (const int64_t size : {2, 7}) {
+      auto s = schedule_from(attention("P[h, i, j]", mask));
+      ASSERT_OK(reformulate(s, {s.block("O"), "online_reduction", {size, 2}}));
+      const std::vector<float> x = run_attention(s.original, 1), y = run_attention(s.func(), 1);
+      for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 1e-5) << mask << ", " << i;
+    }
+}
+
 TEST(OnlineReduction, ARowWithoutSharesIsZeroWhereTheyAreGuarded) {
   std::string text = attention("P[h, i, j]", "select(i == 1, -inf, X[h, i, j])");
   const std::string share = "P[h, i, j] = E[h, i, j] / S[h, i]";

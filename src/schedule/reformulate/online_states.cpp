@@ -289,6 +289,17 @@ Scaled scaled_of(const Expr& x) {
   return node->op == BinaryOp::kDiv ? Scaled{node->a, 1 / right->value} : Scaled{x};
 }
 
+// Whether log2(e) can be multiplied in before maxima are subtracted: of sums, and of what -inf hides. Masks that add
+// the lowest finite number, or choose it, would become infinite then, and a row of which all is masked NaN.
+bool takes_factors(const Func& func, const BlockNode& scope, const Expr& x) {
+  if (const auto* chosen = x.as<SelectNode>())
+    return takes_factors(func, scope, chosen->if_true) && takes_factors(func, scope, chosen->if_false);
+  if (const auto* number = x.as<FloatImmNode>()) return std::isinf(number->value);
+  const auto* element = x.as<LoadNode>();
+  const BlockNode* writer = element ? only_writer(func, scope, *element) : nullptr;
+  return writer && writer->init;
+}
+
 }  // namespace
 
 Result<Reformulated> apply_online_states(const Func& func, const BlockNode& block, int64_t block_size, bool of_two) {
@@ -301,14 +312,15 @@ Result<Reformulated> apply_online_states(const Func& func, const BlockNode& bloc
   const auto maximum = [&](const Expr& a, const Expr& b) { return accumulated(w.e.m.combine->op, a, b); };
   const auto infinite = [&] { return constant(lowest, make.dtype()); };
   const std::string &of_max = w.e.maximum->name, &of_sum = w.sum->name;
-  // Of powers of two all exponents have log2(e) in them, and so has the running maximum.
+  // Of powers of two all exponents have log2(e) in them, and so has the running maximum where that is safe.
   const Scaled x = of_two ? scaled_of(w.e.m.term) : Scaled{w.e.m.term};
-  const auto exponent = [&](const Expr& of) {
-    return of_two ? of * constant(x.factor * std::numbers::log2e, make.dtype()) : of;
-  };
+  const bool early = of_two && takes_factors(func, *scope, x.of);
+  const auto times_log2e = [&](const Expr& of) { return of * constant(x.factor * std::numbers::log2e, make.dtype()); };
+  const auto exponent = [&](const Expr& of) { return early ? times_log2e(of) : of; };
   // No exponent is above 0, but by rounding. Powers of two take fewer instructions where that is known.
-  const auto power = [&](const Expr& of) {
-    if (!of_two) return math("exp", {of});
+  const auto power = [&](const Expr& difference) {
+    if (!of_two) return math("exp", {difference});
+    const Expr of = early ? difference : times_log2e(difference);
     const Expr zero = constant(0, make.dtype());
     return math("exp", {select(lt(zero, of), zero, of) * constant(std::numbers::ln2, make.dtype())});
   };
