@@ -150,6 +150,36 @@ Value* FunctionEmitter::emit_load(const LoadNode& node) {
   return value;
 }
 
+/// Elements of a table of 256 bytes that bytes choose, where the target's registers hold the table (AVX-512 VBMI); null
+/// elsewhere.
+Value* FunctionEmitter::look_up_bytes(const BufferNode* buffer, const Expr& index, Value* mask, Type* type) {
+  constexpr int kRegister = 64, kTable = 256;
+  const auto* widened = index.as<CastNode>();
+  const int64_t* extent = buffer->shape.size() == 1 ? as_int(buffer->shape[0]) : nullptr;
+  const int lanes = index.dtype().lanes;
+  if (!widened || widened->a.dtype().element() != kU8 || buffer->dtype.bits != 8 || !extent || *extent != kTable ||
+      lanes < 4 || lanes > kRegister || !state_.target.has_feature("avx512vbmi"))
+    return nullptr;
+  const auto in_lanes = [](int from, int to) {
+    llvm::SmallVector<int, kRegister> order(static_cast<size_t>(to), PoisonMaskElem);
+    std::iota(order.begin(), order.begin() + std::min(from, to), 0);
+    return order;
+  };
+  Value* bytes = emit(widened->a);
+  if (lanes < kRegister) bytes = vb_.shuffle(bytes, bytes, in_lanes(lanes, kRegister));
+  auto* whole = FixedVectorType::get(type->getScalarType(), kRegister);
+  const auto permutes = Function::lookupIntrinsicID("llvm.x86.avx512.vpermi2var.qi.512");
+  const auto of_half = [&](int first) {  // by the lower seven bits
+    Value *low = load_plain(buffer, Expr(first), whole), *high = load_plain(buffer, Expr(first + kRegister), whole);
+    return vb_.intrinsic(permutes, {}, {low, bytes, high});
+  };
+  Value* lower = of_half(0);
+  Value* upper = of_half(kTable / 2);
+  Value* value = vb_.select(vb_.compare(CmpInst::ICMP_SLT, bytes, Constant::getNullValue(bytes->getType())), upper, lower);
+  if (lanes < kRegister) value = vb_.shuffle(value, value, in_lanes(kRegister, lanes));
+  return mask ? vb_.select(mask, value, Constant::getNullValue(type)) : value;
+}
+
 /// How many elements of a buffer a vector register holds. What has more lanes and a mask is read and written in parts:
 /// LLVM 19 splits it, too, but reads all of a part whose lanes a constant in the mask excludes.
 int FunctionEmitter::lanes_of_a_register(const BufferNode* buffer) const {
@@ -251,6 +281,7 @@ Value* FunctionEmitter::load_lanes(const BufferNode* buffer, const Expr& index, 
   if (!is_run || !(is_one(run.stride) || is_zero(run.stride)))
     if (Value* value = load_windows(buffer, index, mask, type)) return value;
   if (!is_run) {
+    if (Value* value = look_up_bytes(buffer, index, mask, type)) return value;
     if (!mask) mask = Constant::getAllOnesValue(type_of(kBool.with_lanes(lanes)));
     return masked(Intrinsic::masked_gather, gather_pointers(buffer, index), type, mask);
   }

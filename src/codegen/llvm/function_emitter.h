@@ -194,6 +194,7 @@ class FunctionEmitter {
   llvm::Value* load_lanes(const BufferNode* buffer, const Expr& index, llvm::Value* mask, llvm::Value* zeros,
                           llvm::Type* type);
   llvm::Value* load_plain(const BufferNode* buffer, const Expr& index, llvm::Type* type);
+  llvm::Value* look_up_bytes(const BufferNode* buffer, const Expr& index, llvm::Value* mask, llvm::Type* type);
   llvm::Value* load_windows(const BufferNode* buffer, const Expr& index, llvm::Value* mask, llvm::Type* type);
   void store_lanes(const BufferNode* buffer, const Expr& index, llvm::Value* value, llvm::Value* mask);
   llvm::Value* memory_mask(const Expr& mask);

@@ -149,6 +149,22 @@ Tensors dequantize(const Node& node, std::span<const te::Tensor> in) {
   }));
 }
 
+// --- functions of one byte
+
+constexpr int64_t kBytes = 256;
+
+Types look_up_type(const Node& node) {
+  if (const DType from = dtype_of(node, 0); from != kU8 && from != kI8)
+    return bad_types(node, "its input is of " + from.to_string() + ", not i8 or u8");
+  if (shape_of(node, 1) != Shape{Dim(kBytes)}) return bad_types(node, "its table has not 256 elements");
+  return one_type(dtype_of(node, 1), shape_of(node, 0));
+}
+
+// table[x], of i8 as the bits say: 0 … 127, -128 … -1
+Tensors look_up(const Node& node, std::span<const te::Tensor> in) {
+  return one(map_output(node, [&](const Indices& i) { return in[1](Indices{cast(kI32, cast(kU8, in[0](i)))}); }));
+}
+
 // --- products of quantised tensors: in whole numbers, zero points taken off
 
 bool is_all_zero(const Value& value) {
@@ -212,6 +228,7 @@ Result<std::vector<Value*>> dynamic_quantize(Lowering& g, const Node& node) {
 constexpr OpDef quantize_defs[] = {
     define(kBroadcast, "QuantizeLinear", {2, 3}, quantize_type, quantize, {.work = kConverts}),
     define(kBroadcast, "DequantizeLinear", {2, 3}, dequantize_type, dequantize, {.work = kConverts}),
+    define(kBroadcast, "ByteLookup", {2}, look_up_type, look_up, {.work = kMoves}),
     passes::composite<dynamic_quantize>("DynamicQuantizeLinear", 1, 3),
     passes::composite<qlinear_conv>("QLinearConv", {8, 9}),
     passes::composite<qlinear_matmul>("QLinearMatMul", 8),

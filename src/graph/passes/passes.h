@@ -29,6 +29,10 @@ Result<> settle_bodies(Graph& graph, const PassContext& context);
 /// Bytes stay bytes where they are only moved. Sums are exact, where those of floats were rounded.
 Result<> lower_quantized(Graph& graph, const PassContext& context);
 
+/// Elementwise work that makes bytes of one byte alone is looked up, where it is more than a little:
+///   quantised(f(dequantised(x))) → bytelookup(x, table)
+Result<> tabulate_bytes(Graph& graph, const PassContext& context);
+
 /// Products with constant weights in blocks of 2, 4 or 8 bits keep the weights packed:
 ///   matmul(x, transpose(unpackblocks(w, scales)))   →   blockedmatmul(x, w, scales)
 ///   matmul(x, dequantizelinear(w, scales) {block_size})   →   blockedmatmul(x, w', scales')

@@ -22,6 +22,7 @@ std::span<const GraphPass> graph_passes() {
       {"lower_quantized", "products of what was dequantised become products of bytes", lower_quantized},
       {"pack_weights", "products keep weights of few bits packed", pack_weights},
       {"fold_constants", "what depends on constants alone is computed", fold_constants},
+      {"tabulate_bytes", "functions of one byte become look-ups", tabulate_bytes},
       {"settle_bodies", "what does not depend on iterations leaves its loop", settle_bodies, /*runs_on_bodies=*/true,
        /*is_needed=*/true},
       {"simplify", "what does nothing goes, and identities are applied", simplify},

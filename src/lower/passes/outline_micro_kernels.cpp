@@ -26,8 +26,8 @@ constexpr int64_t kLargestConstantStride = 64;
 /// Addresses further apart, in elements, are pointers of their own: their distance comes from the shapes around.
 constexpr int64_t kLargestOwnDistance = 1024;
 
-/// A micro-kernel does not know how large the buffers are that it works on.
-constexpr int64_t kUnknownExtent = int64_t{1} << 40;
+/// A micro-kernel does not know how large the buffers are that it works on, but of tables for bytes.
+constexpr int64_t kUnknownExtent = int64_t{1} << 40, kTable = 256;
 
 class MicroKernelBuilder : public Mutator {
  public:
@@ -235,9 +235,11 @@ class MicroKernelBuilder : public Mutator {
     group.exactly = exactly;
     group.base = to_expr(outer) + constant;
     group.written = written_.count(buffer.get()) > 0;
+    const int64_t* extent = buffer->shape.size() == 1 ? as_int(buffer->shape[0]) : nullptr;
+    const bool table = buffer->dtype.bits == 8 && extent && *extent == kTable && outer.is_zero() && constant == 0;
     group.param = edited(buffer, [&](BufferNode& b) {
       b.name = fmt::format("p{}", groups_.size());
-      b.shape = {Expr(kUnknownExtent)};
+      b.shape = {Expr(table ? kTable : kUnknownExtent)};
       b.alignment_bytes = b.dtype.element_bytes();
     });
     groups_.push_back(group);

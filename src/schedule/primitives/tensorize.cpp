@@ -128,16 +128,20 @@ Result<Applied> apply_tensorize(const Schedule& s, const TensorizeArgs& args) {
         return accesses.stands_for(found, iter.var.get(), iter.kind, *as_int(iter.extent), rows[k]);
       });
     }
-    const size_t lead = d.size() - p.size();
-    for (size_t k = 0; k < lead; ++k)
-      if (accesses.moves_inside(d[k])) return false;
-    for (size_t k = 0; k < p.size(); ++k) {
+    // From the last one on; dimensions that the tile does not move in may lie between.
+    size_t at = d.size();
+    for (size_t k = p.size(); k-- > 0;) {
       const auto iter = pattern.find(p[k].as<VarNode>());
-      if (iter == pattern.end() ? accesses.moves_inside(d[lead + k])
+      if (iter != pattern.end())
+        while (at > k + 1 && !accesses.moves_inside(d[at - 1])) --at;
+      const Expr& index = d[--at];
+      if (iter == pattern.end() ? accesses.moves_inside(index)
                                 : !accesses.stands_for(found, iter->first, iter->second->kind,
-                                                       *as_int(iter->second->extent), d[lead + k]))
+                                                       *as_int(iter->second->extent), index))
         return false;
     }
+    while (at > 0)
+      if (accesses.moves_inside(d[--at])) return false;
     return true;
   };
   Found found;
