@@ -2,6 +2,7 @@
 #include <limits>
 #include <vector>
 
+#include "arith/analyzer.h"
 #include "ir/compare.h"
 #include "ir/rewrite.h"
 #include "lower/passes/passes.h"
@@ -25,14 +26,22 @@ struct Guarded {
   Expr value;      // what remains where it holds
 };
 
-// The lanes of vectorized loops around.
-using LaneVars = std::vector<const VarNode*>;
+// The lanes of vectorized loops around, and what is known of all loops.
+struct Lanes {
+  std::vector<const VarNode*> vars;
+  Analyzer* known = nullptr;
+
+  bool decide(const Expr& e) const {
+    return std::ranges::any_of(vars, [&](const VarNode* lane) { return uses_var(e, lane); });
+  }
+};
 
 // Of select(c, x, 0): what of c lanes decide stays a selection.
-Guarded without_lanes(const SelectNode& choice, const LaneVars& lanes) {
+Guarded without_lanes(const SelectNode& choice, const Lanes& lanes) {
   Expr of_all, of_lanes;
-  for (const Expr& conjunct : conjuncts(choice.condition)) {
-    const bool by_lane = std::ranges::any_of(lanes, [&](const VarNode* lane) { return uses_var(conjunct, lane); });
+  for (Expr conjunct : conjuncts(choice.condition)) {
+    if (lanes.decide(conjunct)) conjunct = lanes.known->simplify(conjunct);  // of a tile: tiles[(j0 * 32 + lane) // 32]
+    const bool by_lane = lanes.decide(conjunct);
     Expr& part = by_lane ? of_lanes : of_all;
     part = logical_and(part, conjunct);
   }
@@ -41,7 +50,7 @@ Guarded without_lanes(const SelectNode& choice, const LaneVars& lanes) {
 }
 
 // e where it is neutral unless `condition` holds: select(c, x, 0), products and casts of such.
-Guarded find_guard(const Expr& e, Neutral neutral, const LaneVars& lanes) {
+Guarded find_guard(const Expr& e, Neutral neutral, const Lanes& lanes) {
   if (const auto* choice = e.as<SelectNode>()) {
     Guarded outer;
     if (is_neutral(choice->if_false, neutral))
@@ -75,9 +84,10 @@ class Annihilator : public StmtMutator {
     if (!target) {
       const auto* loop = s.as<ForNode>();
       const bool vectorized = loop && loop->loop_kind == ForKind::kVectorized;
-      if (vectorized) lanes_.push_back(loop->var.get());
+      if (loop) analyzer_.bind(loop->var, loop->min, loop->extent);
+      if (vectorized) lanes_.vars.push_back(loop->var.get());
       Stmt result = Mutator::rewrite(s);
-      if (vectorized) lanes_.pop_back();
+      if (vectorized) lanes_.vars.pop_back();
       return result;
     }
     const auto* update = target->value.as<BinaryNode>();
@@ -105,14 +115,15 @@ class Annihilator : public StmtMutator {
     const bool adds_zeros = neutral == Neutral::kZero && target->buffer->scope == kScopeRegister;
     const Expr& added = old_first ? update->b : update->a;
     const bool is_product = added.as<BinaryNode>() || added.as<CastNode>();
-    Guarded guarded = find_guard(added, neutral, adds_zeros && is_product ? lanes_ : LaneVars());
+    Guarded guarded = find_guard(added, neutral, adds_zeros && is_product ? lanes_ : Lanes());
     if (!guarded.condition) return s;
     return if_then(guarded.condition,
                    store(target->buffer, target->indices, accumulated(update->op, old, guarded.value), target->mask));
   }
 
  private:
-  LaneVars lanes_;
+  Analyzer analyzer_;
+  Lanes lanes_{.known = &analyzer_};
 };
 
 }  // namespace

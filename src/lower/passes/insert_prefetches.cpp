@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "arith/int_eval.h"
 #include "arith/linear.h"
 #include "ir/annotations.h"
 #include "ir/compare.h"
@@ -20,9 +22,45 @@ constexpr int kFirstLevel = 3, kSecondLevel = 2;
 constexpr int64_t kMaxPrefetchesATurn = 24;
 
 bool is_serial(const ForNode* loop) { return loop && loop->loop_kind == ForKind::kSerial; }
+// What a tensor intrinsic does at once.
+bool is_tile(const ForNode* loop) { return loop && loop->annotations.find(kTensorizeKey); }
 
 bool contains_serial_loop(const Stmt& s) {
-  return contains<ForNode>(s, [](const ForNode& loop) { return is_serial(&loop); });
+  bool found = false;
+  walk(s, [&](const Stmt& inner) {
+    const auto* loop = inner.as<ForNode>();
+    if (is_tile(loop)) return false;
+    found |= is_serial(loop);
+    return !found;
+  });
+  return found;
+}
+bool contains_tile(const Stmt& s) {
+  return contains<ForNode>(s, [](const ForNode& loop) { return is_tile(&loop); });
+}
+
+// The numbers that an expression takes over this variable's extent, where they are 0, step, 2 * step, …
+struct Progression {
+  int64_t step = 0, count = 1;
+};
+std::optional<Progression> progression_of(const Expr& e, const VarNode* var, int64_t extent) {
+  constexpr int64_t kMost = 256;
+  if (extent < 1 || extent > kMost) return {};
+  std::set<int64_t> values;
+  for (int64_t i = 0; i < extent; ++i) {
+    int64_t value = 0;
+    if (evaluate_int(e, {{var, i}}, value) != IntProblem::kNone) return {};
+    values.insert(value);
+  }
+  if (*values.begin() != 0) return {};
+  const auto count = static_cast<int64_t>(values.size());
+  const int64_t last = *values.rbegin(), step = count > 1 ? last / (count - 1) : 0;
+  int64_t next = 0;
+  for (const int64_t value : values) {
+    if (value != next) return {};
+    next += step;
+  }
+  return Progression{step, count};
 }
 
 // Works on the body of one annotated loop.
@@ -34,6 +72,7 @@ class Spreader : public StmtMutator {
   Stmt body() {
     each_node<AllocateNode>(loop_.body, [&](const AllocateNode& made) { own_.insert(made.buffer.get()); });
     if (!near_) find_fills();
+    has_tiles_ = contains_tile(loop_.body);
     each_node<StoreNode>(loop_.body, [&](const StoreNode& store) {
       adds_up_ |= !near_ && store.buffer->scope == kScopeRegister && !own_.contains(store.buffer.get());
     });
@@ -43,6 +82,7 @@ class Spreader : public StmtMutator {
   }
   Stmt rewrite(const Stmt& s) override {
     const auto* loop = s.as<ForNode>();
+    if (is_tile(loop)) return s;
     // What such a loop adds to its sums stands beside the loops inside, and takes no turn of theirs.
     const bool is_beside = adds_up_ && depth_ == 0 && (loop ? !is_serial(loop) : s.as<StoreNode>() != nullptr);
     if (is_beside && !contains_serial_loop(s)) return with_prefetches(s);
@@ -81,6 +121,17 @@ class Spreader : public StmtMutator {
            contains<LetNode>(loop_.body, [&](const LetNode& bound) { return uses_var(e, bound.var.get()); });
   }
 
+  // Of an expression of one loop inside alone, such as k // 2.
+  std::optional<Progression> progression_inside(const Expr& e) const {
+    const VarNode* only = nullptr;
+    for (const auto& [var, extent] : extents_) {
+      if (!uses_var(e, var)) continue;
+      if (only) return {};
+      only = var;
+    }
+    return progression_of(e, only, extents_.at(only));
+  }
+
   struct Run {
     Expr begin;          // where the iteration `distance_` later begins to read
     int64_t length = 1;  // in elements
@@ -103,7 +154,12 @@ class Spreader : public StmtMutator {
         inner.push_back({term.coeff, extents_.at(var)});
         continue;
       }
-      if (uses_inner(term.expr)) return {};
+      if (uses_inner(term.expr)) {
+        const auto progression = progression_inside(term.expr);
+        if (!progression) return {};
+        inner.push_back({term.coeff * progression->step, progression->count});
+        continue;
+      }
       moves |= uses_var(term.expr, loop_.var.get());
       outer.add_term(term.expr, term.coeff);
     }
@@ -229,6 +285,7 @@ class Spreader : public StmtMutator {
 
   // This turn's share of each run.
   Stmt with_prefetches(const Stmt& body) {
+    if (has_tiles_ && !contains_tile(body)) return body;  // what they are fed with takes all the room that there is
     each_node<ForNode>(body, [&](const ForNode& loop) {
       const int64_t* extent = as_int(loop.extent);
       extents_[loop.var.get()] = extent ? *extent : 0;
@@ -270,6 +327,7 @@ class Spreader : public StmtMutator {
   std::unordered_set<const BufferNode*> own_;            // allocated in the loop
   std::unordered_set<const ForNode*> fills_;             // nests that only copy
   std::vector<Rows> next_rows_;                          // and what they will
+  bool has_tiles_ = false;                               // of a tensor intrinsic
   bool adds_up_ = false;                                 // to registers that outlive an iteration
 };
 

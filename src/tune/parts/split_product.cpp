@@ -22,6 +22,10 @@ namespace {
 // The unit's tiles: rows and columns of sums, steps, and steps that lie side by side.
 constexpr int64_t kTile = 16, kSteps = 32, kPair = 2, kB16 = 2;  // the last in bytes
 constexpr const char *kProduct = "amx_bf16", *kZero = "amx_zero_f32", *kStore = "amx_store_f32", *kTileScope = "tile";
+// Rows of a register tile of what is computed as it was written.
+constexpr int64_t kDoubtfulRows = 8;
+// Tiles of rows that read a panel of all sums while it is near.
+constexpr int64_t kTilesOfAllSums = 4;
 // Of the product: what makes tiles worth filling. Steps of a sum: beyond, chains of f32 err more than those of blocks.
 constexpr int64_t kFewRows = 8, kFewColumns = 16, kFewSteps = 32, kLongestSum = 512;
 
@@ -53,14 +57,23 @@ struct SplitTiling {
   std::vector<Var> vars = {};
   std::vector<int64_t> extents = {};
   size_t n_sums = 0, n_spatial = 0, row = 0;
-  int64_t n_parts = 0;                        // of the data
+  int64_t n_parts = 0, n_chunks = 1;          // of the data; sums of which a result is the total
+  bool sums_inside = false;                   // loops over sums are inside of those over tiles
   std::vector<Expr> data = {}, weights = {};  // indices of the parts
   int64_t rows = kTile, columns = kTile;      // of a register tile
   bool panels = false;                        // rows of the data are no windows
+  bool by_rows = false;                       // loops over columns are inside of those over rows
+  LoopRef panel = {};                         // the loop over panels of the weights, or of rows
   LoopRef tile = {};                          // the loop around a tile of the block at work
   size_t n_around = 0;                        // this and the loops around it
+  size_t n_around_tile = 0;                   // the same of a tile of outputs
   Loops dealt_out = {};                       // its loops for threads
 
+  // The parts of so many rows or columns, of one sum.
+  int64_t bytes_of(int64_t width) const { return width * extents[depth()] * n_parts * kB16; }
+  int64_t room() const {
+    return static_cast<int64_t>(preferences::kOfSecondLevelForTiles * static_cast<double>(cache_bytes(target, 1)));
+  }
   size_t column() const { return n_spatial - 1; }
   size_t depth() const { return vars.size() - 1; }
   bool uses(const Expr& index, size_t iter) const { return uses_var(index, vars[iter].get()); }
@@ -78,6 +91,8 @@ struct SplitTiling {
   Result<> tile_product();
   Result<> as_unit(BlockRef of, const char* intrinsic, size_t from_the_end);
   Result<> outputs();
+  Result<> add_up_tile();
+  Result<> deal_out();
   Result<> tile_of_outputs();
   Result<> split_data();
 };
@@ -122,11 +137,18 @@ Result<> SplitTiling::look() {
   rows = extents[row] % (2 * kTile) == 0 ? 2 * kTile : kTile;
   columns = extents[column()] % (2 * kTile) == 0 ? 2 * kTile : kTile;
   panels = std::ranges::any_of(data, [&](const Expr& index) { return index.get() == vars[row].get(); });
+  for (size_t i = 0; i < n_sums; ++i) n_chunks *= extents[i];
+  if (n_sums == 0) return {};
+  // A tile goes through all sums at once where the parts of several tiles of rows stay in the second-level cache then.
+  const int64_t n_tiles = extents[row] / rows;
+  const bool stay = bytes_of(rows) * n_chunks * std::min(n_tiles, kTilesOfAllSums) <= room();
+  FETTLE_TRY(const int64_t chosen, decider.pick(s, {"sums_inside", {0, 1}, stay ? size_t{1} : size_t{0}}));
+  sums_inside = chosen != 0;
   return {};
 }
 
-// (p, …, i, k) → (…, k // L, i // R, k % L // 32, p, i % R, k % 32), what one sum reads side by side; of windows:
-// (…, x % s, k // 32, p, x // s, k % 32), of windows that move by s
+// (p, …, i, k) → (…, k // L, i // R, k % L // 32, p, i % R, k % 32), what one sum reads side by side (what a tile reads
+// where sums are inside: …, i // R, k // L, …); of windows: (…, x % s, k // 32, p, x // s, k % 32), which move by s
 IndexMap SplitTiling::data_map() const {
   IndexMap map;
   Expr of_row, of_depth;
@@ -148,8 +170,8 @@ IndexMap SplitTiling::data_map() const {
     of_row = floordiv(of_row, step);
   }
   if (panels) {
-    map.outputs.push_back(floordiv(of_depth, extents[depth()]));
-    map.outputs.push_back(floordiv(of_row, rows));
+    const Expr sum = floordiv(of_depth, extents[depth()]), of_tile = floordiv(of_row, rows);
+    for (const Expr& e : {sums_inside ? of_tile : sum, sums_inside ? sum : of_tile}) map.outputs.push_back(e);
     of_depth = floormod(of_depth, extents[depth()]);
   }
   map.outputs.push_back(floordiv(of_depth, kSteps));
@@ -159,7 +181,8 @@ IndexMap SplitTiling::data_map() const {
   return map;
 }
 
-// (q, …, k, j) → (batch…, k // L, j // S, taps…, k % L // 32, q, j % S // 16, k % 32 // 2, j % 16, k % 2)
+// (q, …, k, j) → (batch…, k // L, j // S, taps…, k % L // 32, q, j % S // 16, k % 32 // 2, j % 16, k % 2), j // S first
+// where sums are inside
 IndexMap SplitTiling::weights_map() const {
   IndexMap map;
   std::vector<Expr> taps;
@@ -179,8 +202,8 @@ IndexMap SplitTiling::weights_map() const {
     else
       taps.push_back(var);
   }
-  map.outputs.push_back(floordiv(of_depth, extents[depth()]));
-  map.outputs.push_back(floordiv(of_column, columns));
+  const Expr sum = floordiv(of_depth, extents[depth()]), of_panel = floordiv(of_column, columns);
+  for (const Expr& e : {sums_inside ? of_panel : sum, sums_inside ? sum : of_panel}) map.outputs.push_back(e);
   of_depth = floormod(of_depth, extents[depth()]);
   map.outputs.insert(map.outputs.end(), taps.begin(), taps.end());
   map.outputs.push_back(floordiv(of_depth, kSteps));
@@ -210,13 +233,12 @@ Result<> SplitTiling::as_unit(BlockRef of, const char* intrinsic, size_t from_th
 
 // Of `n` tiles of so many rows or columns those whose parts have room in the second-level cache.
 Result<int64_t> SplitTiling::tiles_at_once(int64_t n, int64_t width) {
-  const auto room = preferences::kOfSecondLevelForTiles * static_cast<double>(cache_bytes(target, 1));
-  const auto bytes = static_cast<double>(width * extents[depth()] * n_parts * kB16);
+  const int64_t bytes = bytes_of(width) * (sums_inside ? n_chunks : 1);
   std::vector<int64_t> counts;
   size_t preferred = 0;
   for (int64_t d = 1; d <= n; ++d) {
     if (n % d != 0) continue;
-    if (static_cast<double>(d) * bytes <= room) preferred = counts.size();
+    if (d * bytes <= room()) preferred = counts.size();
     counts.push_back(d);
   }
   return decider.pick(s, {"tiles_at_once", counts, preferred});
@@ -229,7 +251,7 @@ Result<> SplitTiling::in_tiles(BlockRef of, Tail tail) {
   FETTLE_TRY(const Loops i, split(s, {.loop = l[r], .factors = {kInfer, rows}, .tail = tail}));
   FETTLE_TRY(const Loops j, split(s, {.loop = l[rank - 1], .factors = {kInfer, columns}, .tail = tail}));
   // The fewer of rows and columns inside, so many at once that their parts stay in the second-level cache.
-  const bool by_rows = extents[row] > extents[column()];
+  by_rows = extents[row] > extents[column()];
   FETTLE_TRY(const int64_t n_inside, loop_extent(s, by_rows ? j[0] : i[0]));
   FETTLE_TRY(const int64_t at_once, tiles_at_once(n_inside, by_rows ? columns : rows));
   FETTLE_TRY(const Loops inside, split(s, {.loop = by_rows ? j[0] : i[0], .factors = {kInfer, at_once}}));
@@ -244,8 +266,11 @@ Result<> SplitTiling::in_tiles(BlockRef of, Tail tail) {
   const Loops sums(l.begin() + static_cast<std::ptrdiff_t>(rank), l.end());
   FETTLE_TRY_VOID(reorder(s, {.loops = concatenated({others, {inside[0]}, sums, tiles, {i[1], j[1]}})}));
   tile = tiles.back();
+  panel = tiles.front();
   n_around = others.size() + 1 + sums.size() + tiles.size();
-  dealt_out = n_others >= threads ? others : sums.empty() ? concatenated({others, tiles}) : tiles;
+  FETTLE_TRY(const int64_t n_panels, loop_extent(s, panel));
+  const Loops shared = n_panels >= threads ? Loops{panel} : tiles;
+  dealt_out = n_others >= threads ? others : sums.empty() ? concatenated({others, shared}) : shared;
   return {};
 }
 
@@ -298,15 +323,22 @@ Result<> SplitTiling::tile_of_outputs() {
     FETTLE_TRY_VOID(begin_sums(s, least, l.back()));
     made.push_back(parts.least + "_init");
   }
+  // As written, in a register tile: where much is in doubt it is the whole product.
   FETTLE_TRY(const BlockRef written, block(parts.written));
+  FETTLE_TRY(const BlockRef back, cache_write(s, {.block = written, .scope = kScopeRegister}));
   FETTLE_TRY(const Loops w, get_loops(s, {.block = written}));  // … outputs, reductions
   const BlockNode* node = find_block(s.func()->body, parts.written);
-  const Loops reduction(w.end() - static_cast<std::ptrdiff_t>(node->iters.size() - (n_spatial - n_sums)), w.end());
-  FETTLE_TRY(const Loops j,
-             split(s, {.loop = w[w.size() - reduction.size() - 1], .factors = {kInfer, lanes}, .tail = Tail::kMask}));
-  FETTLE_TRY_VOID(reorder(s, {.loops = concatenated({{j[0]}, reduction, {j[1]}})}));
-  FETTLE_TRY_VOID(vectorize(s, {.loop = j[1]}));
+  const size_t n_outputs = n_spatial - n_sums, n_reductions = node->iters.size() - n_outputs;
+  if (w.size() < n_around_tile + node->iters.size()) return fail(ErrorCode::E230, parts.written + " has other loops");
+  const Loops reduction(w.end() - static_cast<std::ptrdiff_t>(n_reductions), w.end());
+  const LoopRef of_rows = w[w.size() - node->iters.size() + (row - n_sums)], of_columns = w[w.size() - n_reductions - 1];
+  FETTLE_TRY(const Loops i, split(s, {.loop = of_rows, .factors = {kInfer, kDoubtfulRows}, .tail = Tail::kPartition}));
+  FETTLE_TRY(const Loops j, split(s, {.loop = of_columns, .factors = {kInfer, lanes}, .tail = Tail::kMask}));
+  FETTLE_TRY_VOID(reorder(s, {.loops = concatenated({{i[0]}, reduction, {i[1], j[0], j[1]}})}));
+  FETTLE_TRY_VOID(unroll_tile(s, {i[1], j[0], j[1]}));
   FETTLE_TRY_VOID(begin_sums(s, written, reduction.front()));
+  FETTLE_TRY_VOID(write_back(s, back, i[0], n_around_tile + 1, lanes));
+  FETTLE_TRY_VOID(finish(back));
   made.push_back(parts.written + "_init");
   return {};
 }
@@ -314,13 +346,14 @@ Result<> SplitTiling::tile_of_outputs() {
 // What is done with the product, and the product where that reads it: a tile of it, or of one sum.
 Result<> SplitTiling::outputs() {
   const int64_t lanes = lanes_of(target, kF32);
-  if (!parts.total.empty()) {
+  const bool cut = !parts.total.empty();
+  if (cut && !sums_inside) {
     FETTLE_TRY(const BlockRef total, block(parts.total));
     FETTLE_TRY_VOID(in_tiles(total, Tail::kPartition));
     FETTLE_TRY_VOID(tile_product());
     FETTLE_TRY_VOID(vectorize_copy(s, total, n_around, lanes, false));
     made.push_back(parts.total);
-    FETTLE_TRY_VOID(parallelize(s, dealt_out, {.threads = threads}));
+    FETTLE_TRY_VOID(deal_out());
   }
   const auto reader = [&]() -> Result<BlockRef> {
     const BlockNode* written = find_block(s.func()->body, parts.written);
@@ -333,14 +366,39 @@ Result<> SplitTiling::outputs() {
   FETTLE_TRY(last, reader());
   FETTLE_TRY_VOID(finish(last));
   FETTLE_TRY_VOID(in_tiles(last, Tail::kPartition));
+  n_around_tile = n_around;
   for (const std::string& name : {parts.written, parts.doubt, parts.least}) {
     FETTLE_TRY(const BlockRef of, block(name));
     FETTLE_TRY_VOID(compute_at(s, {.block = of, .loop = tile}));
   }
-  if (parts.total.empty()) FETTLE_TRY_VOID(tile_product());
-  FETTLE_TRY_VOID(tile_of_outputs());
   FETTLE_TRY_VOID(vectorize_copy(s, last, n_around, lanes, false));
-  return parallelize(s, dealt_out, {.threads = threads});
+  if (cut && sums_inside) FETTLE_TRY_VOID(add_up_tile());
+  if (!cut || sums_inside) FETTLE_TRY_VOID(tile_product());
+  FETTLE_TRY_VOID(tile_of_outputs());
+  return !cut || sums_inside ? deal_out() : parallelize(s, dealt_out, {.threads = threads});
+}
+
+// for c: for i in 32: for j in 32: total[i, j] += product[c, i, j], a tile of one sum after the other
+Result<> SplitTiling::add_up_tile() {
+  FETTLE_TRY(const BlockRef total, block(parts.total));
+  FETTLE_TRY_VOID(compute_at(s, {.block = total, .loop = tile}));
+  FETTLE_TRY(const Loops loops, get_loops(s, {.block = total}));
+  const auto around = static_cast<std::ptrdiff_t>(n_around), rank = static_cast<std::ptrdiff_t>(n_spatial - n_sums);
+  if (std::ssize(loops) != around + rank + static_cast<std::ptrdiff_t>(n_sums))
+    return fail(ErrorCode::E230, parts.total + " has other loops");
+  const Loops over(loops.begin() + around, loops.begin() + around + rank), sums(loops.begin() + around + rank, loops.end());
+  FETTLE_TRY_VOID(reorder(s, {.loops = concatenated({sums, over})}));
+  tile = sums.back();
+  n_around += sums.size();
+  made.push_back(parts.total);
+  return vectorize_copy(s, total, n_around, lanes_of(target, kF32), false);
+}
+
+// Tiles of the product to threads. Weights come from far: those of the next panel are asked for while this one is read.
+Result<> SplitTiling::deal_out() {
+  FETTLE_TRY_VOID(parallelize(s, dealt_out, {.threads = threads}));
+  const int64_t n_panels = (extents[column()] + columns - 1) / columns;
+  return may_ask_for_next_panel(s, decider, panel, n_panels > 1, n_panels > 1 && !by_rows);
 }
 
 // The parts of the data, and its largest number: for …, x: for p (unrolled): for k in 32 (lanes). Those of the weights,
@@ -391,6 +449,12 @@ std::optional<std::string> splittable_product(const Func& func, const Target& ta
   if (!reduction) return {};
   const auto structure = block_structure(func, *reduction, Extents::kOpen);
   return structure && is_large(*structure, func) ? std::optional<std::string>(reduction->name) : std::nullopt;
+}
+
+bool splits_by_default(const Func& func, const Target& target) {
+  if (!splittable_product(func, target)) return false;
+  const auto structure = block_structure(func, *only_reduction(func), Extents::kOpen);
+  return std::ranges::count(structure->reduce, true) == 1;
 }
 
 Result<SplitParts> replace_by_split_product(Schedule& s, const std::string& product, int64_t terms) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "tune/parts/gpu_reductions.h"
 #include "tune/parts/lane_reductions.h"
 #include "tune/parts/preferences.h"
+#include "tune/parts/split_product.h"
 #include "tune/parts/tile_steps.h"
 #include "tune/parts/winograd.h"
 #include "tune/space/affine_orders.h"
@@ -305,11 +307,12 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
   if (auto ordered = best_affine_order(best, workload, target, threads, max_error_bound, micro_kernels))
     return std::move(*ordered);
   const bool may_be_winograd = max_error_bound > 0 && winograd_convolution(workload);
-  if (!micro_kernels && !may_be_winograd) return best;
+  const bool may_be_split = max_error_bound > 0 && splits_by_default(workload, *target);
+  if (!micro_kernels && !may_be_winograd && !may_be_split) return best;
   const auto predict = [&](const Schedule& schedule) {
-    // Transformed weights are up to four times as large.
-    return predicted(schedule, may_be_winograd ? predict_cold_seconds : predict_seconds, *target, threads,
-                     micro_kernels);
+    // Transformed weights are up to four times as large, and those in parts half as large again.
+    return predicted(schedule, may_be_winograd || may_be_split ? predict_cold_seconds : predict_seconds, *target,
+                     threads, micro_kernels);
   };
   double best_s = predict(best);
   std::set<std::string> seen = {to_text(best.trace())};
@@ -327,6 +330,12 @@ Result<Schedule> default_schedule(const Func& workload, std::shared_ptr<const Ta
   if (may_be_winograd) {
     const double limit_s = preferences::kPays * best_s;
     for (const Instead& point : winograd_points(workload)) consider(point, limit_s);
+  }
+  if (may_be_split) {
+    const double limit_s = preferences::kPaysInParts * best_s;
+    // Three products are less exact than those of singles: they have to be allowed in so many words.
+    for (const int64_t terms : kSplitTerms)
+      if (terms == kExactTerms || std::isfinite(max_error_bound)) consider({.values = {{"terms", terms}}}, limit_s);
   }
   if (!micro_kernels) return best;
   const double limit_s = preferences::kClearly * best_s;
