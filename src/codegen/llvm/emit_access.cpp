@@ -150,16 +150,28 @@ Value* FunctionEmitter::emit_load(const LoadNode& node) {
   return value;
 }
 
-/// Elements of a table of 256 bytes that bytes choose, where the target's registers hold the table (AVX-512 VBMI); null
-/// elsewhere.
+/// Elements of a table of 256 bytes that bytes choose: in registers that hold the table where the target permutes bytes
+/// (AVX-512 VBMI), else read one by one, for which LLVM needs no vector of addresses. Null where it is no such read.
 Value* FunctionEmitter::look_up_bytes(const BufferNode* buffer, const Expr& index, Value* mask, Type* type) {
   constexpr int kRegister = 64, kTable = 256;
   const auto* widened = index.as<CastNode>();
   const int64_t* extent = buffer->shape.size() == 1 ? as_int(buffer->shape[0]) : nullptr;
   const int lanes = index.dtype().lanes;
   if (!widened || widened->a.dtype().element() != kU8 || buffer->dtype.bits != 8 || !extent || *extent != kTable ||
-      lanes < 4 || lanes > kRegister || !state_.target.has_feature("avx512vbmi"))
+      lanes < 4 || lanes > kRegister)
     return nullptr;
+  if (!state_.target.has_feature("avx512vbmi")) {
+    if (mask) return nullptr;
+    Value *bytes = emit(widened->a), *result = PoisonValue::get(type);
+    for (int lane = 0; lane < lanes; ++lane) {
+      Value* offset = vb_.cast(Instruction::ZExt, vb_.extract(bytes, lane), Type::getInt64Ty(vb_.context()));
+      auto* made =
+          new LoadInst(type->getScalarType(), vb_.byte_offset(memory(buffer)->pointer, offset), "", false, Align(1));
+      Value* value = vb_.read(made, memory(buffer)->state);
+      result = vb_.insert(result, value == made ? finish_access(made, buffer) : value, lane);
+    }
+    return result;
+  }
   const auto in_lanes = [](int from, int to) {
     llvm::SmallVector<int, kRegister> order(static_cast<size_t>(to), PoisonMaskElem);
     std::iota(order.begin(), order.begin() + std::min(from, to), 0);
@@ -175,7 +187,8 @@ Value* FunctionEmitter::look_up_bytes(const BufferNode* buffer, const Expr& inde
   };
   Value* lower = of_half(0);
   Value* upper = of_half(kTable / 2);
-  Value* value = vb_.select(vb_.compare(CmpInst::ICMP_SLT, bytes, Constant::getNullValue(bytes->getType())), upper, lower);
+  Value* value =
+      vb_.select(vb_.compare(CmpInst::ICMP_SLT, bytes, Constant::getNullValue(bytes->getType())), upper, lower);
   if (lanes < kRegister) value = vb_.shuffle(value, value, in_lanes(kRegister, lanes));
   return mask ? vb_.select(mask, value, Constant::getNullValue(type)) : value;
 }

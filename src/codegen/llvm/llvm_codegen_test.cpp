@@ -992,6 +992,33 @@ TEST(Llvm, NumbersOfFewBits) {
   }
 }
 
+// A table of 256 bytes that bytes choose from stays in registers where these permute bytes; elsewhere it is read.
+TEST(Llvm, LooksBytesUp) {
+  for (const int lanes : {4, 16, 64})
+    for (const bool is_signed : {false, true}) {
+      const std::string text =
+          fmt::format(R"(lowered func f(A: {0}[{1}], T: i8[256], B: i8[{1}] output):
+  B[ramp(0, 1, {1})] = T[i32x{1}({2}(A[ramp(0, 1, {1})]))]
+)",
+                      is_signed ? "i8" : "u8", lanes, is_signed ? fmt::format("u8x{}", lanes) : std::string());
+      const IrModule module = parsed(text.c_str(), "f");
+      const Target host = detect_host();
+      const auto object = compile_object(module, host);
+      ASSERT_TRUE(object) << object.error().to_string();
+      if (host.has_feature("avx512vbmi")) {
+        const std::string assembly = *emit_assembly(module, host);
+        EXPECT_NE(assembly.find("vpermt2b"), assembly.find("vpermi2b")) << assembly;
+      }
+      const auto code = JitModule::load(*object);
+      std::vector<uint8_t> a(static_cast<size_t>(lanes)), table(256), b(a.size());
+      for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<uint8_t>(i * 37 + 120);
+      for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<uint8_t>(i * i + 3 * i + 7);
+      void* buffers[] = {a.data(), table.data(), b.data()};
+      code->function<Kernel>("f")(nullptr, buffers, nullptr);
+      for (size_t i = 0; i < a.size(); ++i) EXPECT_EQ(b[i], table[a[i]]) << i << " of " << lanes;
+    }
+}
+
 TEST(Llvm, RefusesWhatIsNotLowered) {
   const Target target = detect_host();
   const auto code_of = [&](const char* text) {

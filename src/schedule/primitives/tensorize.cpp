@@ -135,9 +135,9 @@ Result<Applied> apply_tensorize(const Schedule& s, const TensorizeArgs& args) {
       if (iter != pattern.end())
         while (at > k + 1 && !accesses.moves_inside(d[at - 1])) --at;
       const Expr& index = d[--at];
-      if (iter == pattern.end() ? accesses.moves_inside(index)
-                                : !accesses.stands_for(found, iter->first, iter->second->kind,
-                                                       *as_int(iter->second->extent), index))
+      if (iter == pattern.end()
+              ? accesses.moves_inside(index)
+              : !accesses.stands_for(found, iter->first, iter->second->kind, *as_int(iter->second->extent), index))
         return false;
     }
     while (at > 0)

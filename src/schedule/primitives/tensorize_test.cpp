@@ -47,6 +47,17 @@ TEST(Tensorize, BatchedAndWithFactorsSwapped) {
   EXPECT_SAME_RESULT(s);
 }
 
+// Heads between rows and columns of a tile, as attention's operands have them.
+TEST(Tensorize, DimensionsOfATileMayLieApart) {
+  auto s = schedule_from("for b in 3: for i in 4: for j in 8: for k in 8: C[i, b, j] += A[i, b, k] * B[k, b, j]");
+  auto loops = tile(s, {{s.loop("i"), s.loop("j"), s.loop("k")}, {2, 4, 4}});
+  ASSERT_OK(loops);
+  ASSERT_OK(decompose_reduction(s, {s.block("C"), (*loops)[2]}));
+  ASSERT_OK(tensorize(s, {(*loops)[3], "scalar_matmul_f32"}));
+  EXPECT_REPLAYS(s);
+  EXPECT_SAME_RESULT(s);
+}
+
 TEST(Tensorize, E230SomethingElse) {
   LoopRef within;
   TestSchedule other_size = tiled(kMatmul, {2, 4, 2}, &within);

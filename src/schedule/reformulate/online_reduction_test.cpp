@@ -260,9 +260,9 @@ TEST(OnlineReduction, MaskedKeysAreNothing) {
 }
 
 TEST(OnlineReduction, ARowMaskedByTheLowestNumberIsTheMean) {
-  for (const std::string mask : {"X[h, i, j] + select(i == 1, -3.4028235e+38, 0.0)",
-                                 "select(i == 1, -3.4028235e+38, X[h, i, j]) * 0.5",
-                                 "X[h, i, j] * 0.5 + select(i == 1 || j < 4, -3.4028235e+38, 0.0)"})
+  for (const std::string mask :
+       {"X[h, i, j] + select(i == 1, -3.4028235e+38, 0.0)", "select(i == 1, -3.4028235e+38, X[h, i, j]) * 0.5",
+        "X[h, i, j] * 0.5 + select(i == 1 || j < 4, -3.4028235e+38, 0.0)"})
     for (const int64_t size : {2, 7}) {
       auto s = schedule_from(attention("P[h, i, j]", mask));
       ASSERT_OK(reformulate(s, {s.block("O"), "online_reduction", {size, 2}}));

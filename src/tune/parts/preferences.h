@@ -122,6 +122,9 @@ inline constexpr double kOfSecondLevelForTiles = 0.6;
 inline constexpr double kTileCopyCycles = 0.12;
 inline constexpr int64_t kOftenRead = 3072;
 
+/// Elements that read one of an operand whose lanes lie apart, for which it is laid out first.
+inline constexpr int64_t kReadersOfOperand = 16;
+
 // --- rows that several blocks work on (tune/space/rules/row_fusion.cpp; bench-search: softmax, layer norm, attention)
 
 /// Vectors, at most, that are written out one by one: of a row, and of all rows worked on at once that are unrolled.

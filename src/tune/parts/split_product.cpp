@@ -331,7 +331,8 @@ Result<> SplitTiling::tile_of_outputs() {
   const size_t n_outputs = n_spatial - n_sums, n_reductions = node->iters.size() - n_outputs;
   if (w.size() < n_around_tile + node->iters.size()) return fail(ErrorCode::E230, parts.written + " has other loops");
   const Loops reduction(w.end() - static_cast<std::ptrdiff_t>(n_reductions), w.end());
-  const LoopRef of_rows = w[w.size() - node->iters.size() + (row - n_sums)], of_columns = w[w.size() - n_reductions - 1];
+  const LoopRef of_rows = w[w.size() - node->iters.size() + (row - n_sums)],
+                of_columns = w[w.size() - n_reductions - 1];
   FETTLE_TRY(const Loops i, split(s, {.loop = of_rows, .factors = {kInfer, kDoubtfulRows}, .tail = Tail::kPartition}));
   FETTLE_TRY(const Loops j, split(s, {.loop = of_columns, .factors = {kInfer, lanes}, .tail = Tail::kMask}));
   FETTLE_TRY_VOID(reorder(s, {.loops = concatenated({{i[0]}, reduction, {i[1], j[0], j[1]}})}));
@@ -386,7 +387,8 @@ Result<> SplitTiling::add_up_tile() {
   const auto around = static_cast<std::ptrdiff_t>(n_around), rank = static_cast<std::ptrdiff_t>(n_spatial - n_sums);
   if (std::ssize(loops) != around + rank + static_cast<std::ptrdiff_t>(n_sums))
     return fail(ErrorCode::E230, parts.total + " has other loops");
-  const Loops over(loops.begin() + around, loops.begin() + around + rank), sums(loops.begin() + around + rank, loops.end());
+  const Loops over(loops.begin() + around, loops.begin() + around + rank),
+      sums(loops.begin() + around + rank, loops.end());
   FETTLE_TRY_VOID(reorder(s, {.loops = concatenated({sums, over})}));
   tile = sums.back();
   n_around += sums.size();

@@ -86,6 +86,7 @@ Result<> DotTiling::unroll_few_channels(const Loops& steps) {
 Result<> DotTiling::tile_loops() {
   FETTLE_TRY(const BlockRef back, cache_write(s, {.block = block, .write_index = 0, .scope = kScopeRegister}));
   inline_consumers(s, unpad ? *unpad : back);
+  FETTLE_TRY(const LaidOut apart, operands_apart(s, unpad ? *unpad : back));
   FETTLE_TRY(const Loops loops, get_loops(s, {.block = block}));
 
   FETTLE_TRY(const Loops columns, cut_columns(s, loops[product.vector], tile.vectors, product.lanes, false));
@@ -112,6 +113,7 @@ Result<> DotTiling::tile_loops() {
     FETTLE_TRY_VOID(write_back(s, *unpad, outer.back(), outer.size(), product.lanes));
     FETTLE_TRY_VOID(finish(*unpad));
   }
+  FETTLE_TRY_VOID(lay_out_operands(s, unpad ? *unpad : back, apart));
   FETTLE_TRY_VOID(begin_sums(s, block, steps.front()));
   FETTLE_TRY(const BlockRef unit,
              tensorize(s, {.target = columns[2], .intrinsic = std::string(product.intrinsic->name)}));

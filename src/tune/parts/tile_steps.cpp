@@ -36,6 +36,38 @@ Result<BlockRef> pack_panels(Schedule& s, BlockRef block, const Buffer& buffer, 
   return panels;
 }
 
+Result<LaidOut> operands_apart(const Schedule& s, BlockRef copy) {
+  FETTLE_TRY(const BlockNode* node, block_node(s, copy));
+  const auto block = block_structure(s.func(), *node, Extents::kOpen);
+  LaidOut apart;
+  if (!block) return apart;
+  size_t lane = 0;
+  while (lane < block->n_iters() &&
+         (block->reduce[lane] || block->extents[lane] == 1 || block->store.strides[lane] != 1))
+    ++lane;
+  if (lane == block->n_iters()) return apart;
+  for (const AccessPattern& load : block->loads) {
+    const int dim = load.dimension_of(block->vars[lane]);
+    if (dim < 0 || load.strides[lane] == 1 || load.guarded || !s.func().find_param(load.buffer.get())) continue;
+    int64_t readers = 1;
+    for (size_t i = 0; i < block->n_iters(); ++i)
+      if (!load.touches(i)) readers *= block->extents[i];
+    if (readers < preferences::kReadersOfOperand) continue;
+    IndexMap map;
+    for (size_t d = 0; d < load.indices.size(); ++d) map.inputs.push_back(make_var("d" + std::to_string(d)));
+    for (size_t d = 0; d < load.indices.size(); ++d)
+      if (static_cast<int>(d) != dim) map.outputs.push_back(Expr(map.inputs[d]));
+    map.outputs.push_back(Expr(map.inputs[static_cast<size_t>(dim)]));
+    apart.emplace_back(load.buffer, std::move(map));
+  }
+  return apart;
+}
+
+Result<> lay_out_operands(Schedule& s, BlockRef copy, const LaidOut& apart) {
+  for (const auto& [buffer, map] : apart) FETTLE_TRY_VOID(pack_panels(s, copy, buffer, map).map([](BlockRef) {}));
+  return {};
+}
+
 Result<BlockRef> accumulate_in_registers(Schedule& s, BlockRef block, const std::optional<IndexMap>& flat) {
   FETTLE_TRY(const BlockRef back, cache_write(s, {.block = block, .scope = kScopeRegister}));
   if (flat) FETTLE_TRY_VOID(transform_layout(s, {.block = block, .index_map = *flat}));

@@ -23,6 +23,14 @@ Result<int64_t> read_index_of(const Schedule& s, BlockRef block, const Buffer& b
 /// Reads `buffer` through a copy of this layout, which is returned.
 Result<BlockRef> pack_panels(Schedule& s, BlockRef block, const Buffer& buffer, const IndexMap& layout);
 
+/// What a copy of tiles reads of parameters with its lanes apart, again and again, and how it had better lie.
+using LaidOut = std::vector<std::pair<Buffer, IndexMap>>;
+Result<LaidOut> operands_apart(const Schedule& s, BlockRef copy);
+/// These are copied first, lanes side by side, once the copy of tiles has its place in the nest. (bench-quantised: sums
+/// of rows, for each head.)
+///   for i: for j (lanes): C[i, j] = f(C_register[i, j], S[j, h])   →   S' = Sᵀ;   … f(C_register[i, j], S'[h, j])
+Result<> lay_out_operands(Schedule& s, BlockRef copy, const LaidOut& apart);
+
 /// The block writes registers, and the block that is returned what is in them, with what is done to that element by
 /// element. `flat`: rows that lie one behind the other become one dimension (flat_map).
 Result<BlockRef> accumulate_in_registers(Schedule& s, BlockRef block, const std::optional<IndexMap>& flat = {});
