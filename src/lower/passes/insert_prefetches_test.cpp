@@ -66,32 +66,27 @@ TEST(InsertPrefetches, WhatScalesTheSumsOfALoop) {
   EXPECT_EQ(own.find("&S["), std::string::npos) << own;
 }
 
-// What a tensor intrinsic reads in a turn is one run, though its rows lie in pairs. Copies beside ask for nothing.
+// What a tensor intrinsic reads is one run, though its rows lie in pairs. Copies beside it ask for nothing.
 TEST(InsertPrefetches, WhatTilesOfAnIntrinsicRead) {
-  EXPECT_EQ(to_text(with_prefetches(R"(lowered func f(A: bf16[4096], B: bf16[8192], C: f32[4096] output):
+  const std::string text = to_text(with_prefetches(R"(lowered func f(A: bf16[16384], B: bf16[8192], C: f32[8192] output):
   for j in 4 {prefetch = 1}:
-    for k in 4:
-      for i in 16 {tensorize = "amx_bf16"}:
+    for r in 8:
+      for k in 4:
+        for i in 16 {tensorize = "amx_bf16"}:
+          for l in 16 vectorized:
+            for s in 32:
+              C[r * 1024 + i * 64 + j * 16 + l] = C[r * 1024 + i * 64 + j * 16 + l] + f32(A[r * 2048 + i * 128 + k * 32 + s]) * f32(B[j * 2048 + k * 512 + s // 2 * 32 + l * 2 + s % 2])
+      for i in 16:
         for l in 16 vectorized:
-          for s in 32:
-            C[i * 64 + j * 16 + l] = C[i * 64 + j * 16 + l] + f32(A[i * 128 + k * 32 + s]) * f32(B[j * 2048 + k * 512 + s // 2 * 32 + l * 2 + s % 2])
-    for i in 16:
-      for l in 16 vectorized:
-        C[i * 64 + j * 16 + l] = C[i * 64 + j * 16 + l] * 2.0
-)")),
-            R"(lowered func f(A: bf16[4096], B: bf16[8192], C: f32[4096] output):
-  for j in 4:
-    for k in 4:
-      for i in 16 {tensorize = "amx_bf16"}:
-        for l in 16 vectorized:
-          for s in 32:
-            C[i * 64 + j * 16 + l] = C[i * 64 + j * 16 + l] + f32(A[i * 128 + k * 32 + s]) * f32(B[j * 2048 + k * 512 + s // 2 * 32 + l * 2 + s % 2])
-      prefetch.i32(&B[k * 512 + (j + 1) * 2048], 2i32)
-      prefetch.i32(&B[k * 512 + (j + 1) * 2048 + 32], 2i32)
-    for i in 16:
-      for l in 16 vectorized:
-        C[i * 64 + j * 16 + l] = C[i * 64 + j * 16 + l] * 2.0
-)");
+          C[r * 1024 + i * 64 + j * 16 + l] = C[r * 1024 + i * 64 + j * 16 + l] * 2.0
+)"));
+  EXPECT_NE(text.find(R"(      for k in 4:
+        prefetch.i32(&B[(r * 4 + k) * 64 + (j + 1) * 2048], 2i32)
+        prefetch.i32(&B[(r * 4 + k) * 64 + (j + 1) * 2048 + 32], 2i32)
+        for i in 16 {tensorize)"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("prefetch.i32(&C"), std::string::npos) << text;
 }
 
 // Behind each of the steps that make one iteration, so that none loads before its turn.

@@ -141,6 +141,8 @@ Result<> SplitTiling::look() {
   if (n_sums == 0) return {};
   // A tile goes through all sums at once where the parts of several tiles of rows stay in the second-level cache then.
   const int64_t n_tiles = extents[row] / rows;
+  const auto whole = [&](size_t iter, int64_t size) { return *as_int(written->iters[iter - n_sums].extent) >= size; };
+  if (!whole(row, rows) || !whole(column(), columns)) return {};  // a tile of the total is then smaller
   const bool stay = bytes_of(rows) * n_chunks * std::min(n_tiles, kTilesOfAllSums) <= room();
   FETTLE_TRY(const int64_t chosen, decider.pick(s, {"sums_inside", {0, 1}, stay ? size_t{1} : size_t{0}}));
   sums_inside = chosen != 0;
@@ -329,16 +331,17 @@ Result<> SplitTiling::tile_of_outputs() {
   FETTLE_TRY(const Loops w, get_loops(s, {.block = written}));  // … outputs, reductions
   const BlockNode* node = find_block(s.func()->body, parts.written);
   const size_t n_outputs = n_spatial - n_sums, n_reductions = node->iters.size() - n_outputs;
-  if (w.size() < n_around_tile + node->iters.size()) return fail(ErrorCode::E230, parts.written + " has other loops");
   const Loops reduction(w.end() - static_cast<std::ptrdiff_t>(n_reductions), w.end());
-  const LoopRef of_rows = w[w.size() - node->iters.size() + (row - n_sums)],
-                of_columns = w[w.size() - n_reductions - 1];
+  const size_t n_own = w.size() - n_around_tile - n_reductions;  // perhaps without those of one iteration
+  if (n_own != 2 && n_own != n_outputs) return fail(ErrorCode::E230, parts.written + " has other loops");
+  const LoopRef of_rows = w[n_around_tile + (n_own == n_outputs ? row - n_sums : 0)],
+                of_columns = w[n_around_tile + n_own - 1];
   FETTLE_TRY(const Loops i, split(s, {.loop = of_rows, .factors = {kInfer, kDoubtfulRows}, .tail = Tail::kPartition}));
   FETTLE_TRY(const Loops j, split(s, {.loop = of_columns, .factors = {kInfer, lanes}, .tail = Tail::kMask}));
   FETTLE_TRY_VOID(reorder(s, {.loops = concatenated({{i[0]}, reduction, {i[1], j[0], j[1]}})}));
   FETTLE_TRY_VOID(unroll_tile(s, {i[1], j[0], j[1]}));
   FETTLE_TRY_VOID(begin_sums(s, written, reduction.front()));
-  FETTLE_TRY_VOID(write_back(s, back, i[0], n_around_tile + 1, lanes));
+  FETTLE_TRY_VOID(write_back(s, back, i[0], n_around_tile + n_own - 1, lanes));
   FETTLE_TRY_VOID(finish(back));
   made.push_back(parts.written + "_init");
   return {};
