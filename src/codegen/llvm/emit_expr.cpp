@@ -559,6 +559,40 @@ Value* FunctionEmitter::saturated(Value* a, DType to) {
   return vb_.select(vb_.compare(CmpInst::FCMP_OGT, number, constant(most)), greatest, result);
 }
 
+/// An integer of at most 16 bits of round(x) + c, c a whole number: x86 converts to the nearest, half to even, so x
+/// need not be rounded before. Null: it is something else.
+Value* FunctionEmitter::rounded_integer(const CastNode& node) {
+  const DType from = node.a.dtype(), to = node.dtype;
+  if (state_.target.arch != "x86_64" || from.element() != kF32 || !from.is_vector() || !to.is_int() || to.bits > 16)
+    return nullptr;
+  const Expr* whole = &node.a;
+  double more = 0;
+  if (const auto* sum = node.a.as<BinaryNode>(); sum && sum->op == BinaryOp::kAdd) {
+    const auto* all = sum->b.as<BroadcastNode>();
+    const auto* number = all ? all->value.as<FloatImmNode>() : nullptr;
+    if (!number || std::abs(number->value) > 0x1p16 || number->value != std::trunc(number->value)) return nullptr;
+    more = number->value;
+    whole = &sum->a;
+  }
+  const auto* rounding = whole->as<CallNode>();
+  if (!rounding || rounding->name != "round" || rounding->args.size() != 1) return nullptr;
+  Value* a = emit(rounding->args[0]);
+  const bool is_signed = to.code == TypeCode::kInt;
+  const double least = is_signed ? -std::ldexp(1.0, to.bits - 1) : 0;
+  const double most = std::ldexp(1.0, to.bits - (is_signed ? 1 : 0)) - 1;
+  const auto constant = [&](double value) { return ConstantFP::get(a->getType(), value); };
+  // Of unsigned numbers the least is what NaN becomes, of signed ones it is 0.
+  if (is_signed) a = vb_.select(vb_.compare(CmpInst::FCMP_ORD, a, a), a, constant(-more));
+  a = vb_.select(vb_.compare(CmpInst::FCMP_OGT, a, constant(least - more)), a, constant(least - more));
+  a = vb_.select(vb_.compare(CmpInst::FCMP_OLT, a, constant(most - more)), a, constant(most - more));
+  Type* wide = type_of(kI32.with_lanes(to.lanes));
+  Value* integer = vb_.intrinsic(Intrinsic::lrint, {wide, a->getType()}, {a});
+  if (more != 0)
+    integer = vb_.binary(Instruction::Add, integer,
+                         ConstantInt::get(wide, static_cast<uint64_t>(static_cast<int64_t>(more)), true));
+  return vb_.cast(Instruction::Trunc, integer, type_of(to));
+}
+
 /// f32(x & c), c of four bits, in 16 lanes: one of 16 numbers, which AVX-512 looks up by the low bits of x in one
 /// instruction, where a mask and a conversion are two. Null: it is something else.
 Value* FunctionEmitter::looked_up(const CastNode& node) {
@@ -580,6 +614,7 @@ Value* FunctionEmitter::looked_up(const CastNode& node) {
 Value* FunctionEmitter::emit_cast(const CastNode& node) {
   const DType from = node.a.dtype(), to = node.dtype;
   if (Value* number = looked_up(node)) return number;
+  if (Value* integer = rounded_integer(node)) return integer;
   Value* a = emit(node.a);
   if (from == to) return a;
   Type* type = type_of(to);

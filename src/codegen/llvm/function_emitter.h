@@ -168,6 +168,7 @@ class FunctionEmitter {
   llvm::Value* emit_select(const Expr& condition, const Expr& if_true, const Expr& if_false);
   llvm::Value* emit_cast(const CastNode& node);
   llvm::Value* looked_up(const CastNode& node);
+  llvm::Value* rounded_integer(const CastNode& node);
   llvm::Value* saturated(llvm::Value* a, DType to);
   llvm::Value* emit_extreme(BinaryOp op, llvm::Value* a, llvm::Value* b, bool waits);
   llvm::Value* emit_ordered_max(llvm::Value* a, llvm::Value* b);

@@ -992,6 +992,37 @@ TEST(Llvm, NumbersOfFewBits) {
   }
 }
 
+// Rounded to nearest, half to even, moved, and saturated, in whatever order.
+TEST(Llvm, IntegersOfRoundedNumbers) {
+  const float numbers[16] = {0.5f,   1.5f,    2.5f,    -0.5f, -1.5f, 126.5f, 127.5f,    254.5f,
+                             255.5f, -128.5f, -129.5f, 3e9f,  -3e9f, 1e30f,  -INFINITY, NAN};
+  for (const char* type : {"u8", "i8", "u16", "i16"})
+    for (const double more : {0.0, 9.0, 128.0, -7.0}) {
+      const std::string text = fmt::format(R"(lowered func f(A: f32[16], B: {0}[16] output):
+  B[ramp(0, 1, 16)] = {0}x16(round(A[ramp(0, 1, 16)]) + broadcast({1:.1f}, 16))
+)",
+                                           type, more);
+      const IrModule module = parsed(text.c_str(), "f");
+      const auto object = compile_object(module, detect_host());
+      ASSERT_TRUE(object) << object.error().to_string();
+      const auto code = JitModule::load(*object);
+      uint16_t made[16] = {};
+      void* buffers[] = {const_cast<float*>(numbers), made};
+      code->function<Kernel>("f")(nullptr, buffers, nullptr);
+      const bool is_signed = type[0] == 'i', is_byte = text.find("8[16]") != std::string::npos;
+      const double least = is_signed ? (is_byte ? -128 : -32768) : 0;
+      const double most = (is_byte ? 255 : 65535) + (is_signed ? least : 0);
+      for (int i = 0; i < 16; ++i) {
+        const double sum = std::nearbyint(static_cast<double>(numbers[i])) + more;
+        const double wanted = std::isnan(sum) ? 0 : std::clamp(sum, least, most);
+        const double got = is_byte
+                               ? (is_signed ? reinterpret_cast<int8_t*>(made)[i] : reinterpret_cast<uint8_t*>(made)[i])
+                               : (is_signed ? static_cast<int16_t>(made[i]) : made[i]);
+        EXPECT_EQ(got, wanted) << type << " of " << numbers[i] << " + " << more;
+      }
+    }
+}
+
 // A table of 256 bytes that bytes choose from stays in registers where these permute bytes; elsewhere it is read.
 TEST(Llvm, LooksBytesUp) {
   for (const int lanes : {4, 16, 64})

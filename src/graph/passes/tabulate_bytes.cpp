@@ -45,7 +45,7 @@ std::optional<ByteFunction> function_of(Node* last) {
   const Shape& shape = last->output()->shape();
   const auto later = [](const Value* a, const Value* b) {
     const auto at = [](const Value* v) { return v->producer ? static_cast<int64_t>(v->producer->position) : -1; };
-    return std::pair(at(a), a->name) > std::pair(at(b), b->name);
+    return std::pair(at(a), a) > std::pair(at(b), b);
   };
   std::set<Value*, decltype(later)> open(later);
   std::vector<Node*> nodes;
