@@ -30,6 +30,7 @@ struct MatrixTiling : TensorTiling {
   Grid grid = {};
   bool rows_outside = false;       // row tiles outside of column panels
   int64_t rows_at_once = 1;        // tiles of rows whose part of A stays in L2
+  bool panels_are_far = false;     // all of them together don't stay in L2
   std::string suffix = {};         // of the intrinsic: which factors pass the first-level cache by
   std::optional<BlockRef> result;  // copies a matrix to an output of other dimensions
   std::optional<BlockRef> out;     // copies a tile from L1 to the output
@@ -131,6 +132,7 @@ Result<> MatrixTiling::decide() {
                 n_blocks = (row_tiles + counts[block] - 1) / counts[block];
   int64_t written = extent(*row) * extent(product.vector) * structure.store.buffer->dtype.element_bytes();
   for (size_t i : outside) written *= extent(i);
+  panels_are_far = right > room;
   const int64_t of_panels = left + n_blocks * right, of_rows = left + (right <= room ? 1 : row_tiles) * right;
   const bool by_rows = row_tiles == 1 || of_rows < of_panels || (of_rows == of_panels && written > room);
   FETTLE_TRY(const int64_t outside_first, decider.pick(s, {"rows_outside", {0, 1}, by_rows ? size_t{1} : size_t{0}}));
@@ -270,6 +272,7 @@ Result<> MatrixTiling::tile_loops() {
   FETTLE_TRY_VOID(tensorize_inner(block, 3, std::string(product.intrinsic->name) + suffix));
 
   if (out) FETTLE_TRY_VOID(delay_output(outer));
+  if (!rows_outside) FETTLE_TRY_VOID(may_ask_for_next_panel(s, decider, columns[0], panels_are_far));
 
   const double cycles = grid.cost;
   FETTLE_TRY(const bool dealt_out, worth_threads(s, decider, threads, cycles / describe_costs(target).hz * 1e9));
