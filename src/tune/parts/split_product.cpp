@@ -459,7 +459,15 @@ std::optional<std::string> splittable_product(const Func& func, const Target& ta
 bool splits_by_default(const Func& func, const Target& target) {
   if (!splittable_product(func, target)) return false;
   const auto structure = block_structure(func, *only_reduction(func), Extents::kOpen);
-  return std::ranges::count(structure->reduce, true) == 1;
+  if (std::ranges::count(structure->reduce, true) == 1) return true;
+  // Of windows, where rows of the output fill tiles.
+  const AccessPattern& weights = structure->loads[is_constant(func, structure->loads[0].buffer) ? 0 : 1];
+  std::optional<size_t> row;
+  for (size_t i = 0; i < structure->n_iters(); ++i)
+    if (!structure->reduce[i] && !weights.touches(i) && structure->extents[i] > 1 &&
+        (!row || structure->store.strides[i] < structure->store.strides[*row]))
+      row = i;
+  return row && 20 * round_up(structure->extents[*row], 2 * kTile) <= 21 * structure->extents[*row];
 }
 
 Result<SplitParts> replace_by_split_product(Schedule& s, const std::string& product, int64_t terms) {

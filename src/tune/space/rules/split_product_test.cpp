@@ -94,6 +94,32 @@ TEST(SplitProductRule, KeepsTheMeaning) {
     }
 }
 
+// The constructed default has parts where much is multiplied, and where an error of more than none is allowed; three
+// products only where so large an error was asked for.
+TEST(SplitProductRule, DefaultWherePredictedToPay) {
+  const auto terms = [](const Func& workload, double allowed) -> std::string {
+    const auto s = default_schedule(workload, amx(), 1, nullptr, allowed);
+    if (!s) return testing::error_text(s.error());
+    const std::string all = choices(*s);
+    const size_t at = all.find("/terms: ");
+    return at == std::string::npos ? "" : all.substr(at + 8, 1);
+  };
+  constexpr double kAnything = std::numeric_limits<double>::infinity();
+  const Func large = testing::matmul_workload(128, 3072, 768, false, false, true, false);
+  EXPECT_EQ(terms(large, kAnything), "6");
+  EXPECT_EQ(terms(large, 400), "3");
+  EXPECT_EQ(terms(large, 2), "6");
+  for (const double allowed : {0.0, 1.0}) EXPECT_NE(terms(large, allowed), "6");
+  EXPECT_NE(terms(testing::matmul_workload(3136, 256, 64, false, false, true, false), kAnything), "6");
+  // Of windows, along long rows alone.
+  const auto along = [&](int64_t w) {
+    const auto shape = testing::conv_workload({.h = 8, .w = w, .ic = 256, .oc = 512, .kernel = 5, .padding = 2});
+    return splits_by_default(shape, *amx());
+  };
+  EXPECT_TRUE(along(508));
+  EXPECT_FALSE(along(14));
+}
+
 // Rows go through all panels of a sum in blocks whose parts stay in the second-level cache.
 TEST(SplitProductRule, RowsInBlocks) {
   const Func large = testing::matmul_workload(2048, 2048, 2048, false, false, true, false);
