@@ -12,8 +12,6 @@
 namespace fettle::passes {
 namespace {
 
-bool is_byte(DType dtype) { return dtype == kI8 || dtype == kU8; }
-
 // DequantizeLinear or QuantizeLinear of bytes, in single precision, without blocks.
 struct Quantization {
   Node* node;

@@ -37,6 +37,8 @@ inline bool is_pointwise(const Node* node) {
          std::ranges::all_of(node->inputs, [](const Value* v) { return v; });
 }
 
+inline bool is_byte(DType dtype) { return dtype == kI8 || dtype == kU8; }
+
 /// The number, where the value is a constant of one element.
 inline std::optional<double> as_scalar(const Value* value) {
   if (!value || !value->is_constant() || value->constant->n_elems() != 1) return std::nullopt;

@@ -21,8 +21,6 @@ constexpr double kManyOperations = 20, kOfFunction = 10;
 // Elements below which it does not matter.
 constexpr int64_t kFewElements = 1024;
 
-bool is_byte(const Value* value) { return value->dtype() == kI8 || value->dtype() == kU8; }
-
 // Elementwise, of tensors of one shape and of single numbers that are constant.
 bool is_of_elements(const Node* node, const Shape& shape) {
   const bool elementwise = node->op->fusion == FusionKind::kElementwise || node->op->fusion == FusionKind::kBroadcast;
@@ -56,7 +54,7 @@ std::optional<ByteFunction> function_of(Node* last) {
       if (input && !input->is_constant()) open.insert(input);
     if (open.empty()) break;
     Value* next = *open.begin();
-    if (open.size() == 1 && is_byte(next)) found = ByteFunction{next, nodes};
+    if (open.size() == 1 && is_byte(next->dtype())) found = ByteFunction{next, nodes};
     open.erase(open.begin());
     node = next->producer;
   }
@@ -121,7 +119,7 @@ Result<> tabulate_bytes(Graph& graph, const PassContext&) {
       graph.erase(node);
       continue;
     }
-    if (!is_byte(node->output())) continue;
+    if (!is_byte(node->output()->dtype())) continue;
     const auto function = function_of(node);
     if (!function || !is_large(*function)) continue;
     Value* table = table_of(graph, *function);

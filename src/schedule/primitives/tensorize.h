@@ -10,7 +10,7 @@ namespace fettle {
 /// The tile is compared with the intrinsic's meaning. Both have the same statement, up to names and the order of
 /// factors and terms. Each iterator of the intrinsic is an iterator of the tile of the same kind and extent. An index
 /// follows it step by step, from a place that the loops outside decide: A[h + kh, w + kw, ic], or B[n // 16, k // 4, n
-/// % 16, k % 4] in tiles of 16 x 4 (64 x 16 where it takes rows of B in fours). Indices in front choose the tile. The
+/// % 16, k % 4] in tiles of 16 x 4 (64 x 16 where it takes rows of B in fours). Other indices choose the tile. The
 /// meaning of the program does not change. Lowering puts the implementation where the target has it and memory is so (B
 /// packed as above, say). Elsewhere it leaves the loops. target:    a loop, which is blockized first, or a block that
 /// blockize made intrinsic: a name of tensor_intrinsics() (src/target/intrinsics/)

@@ -34,7 +34,6 @@ struct MatrixTiling : TensorTiling {
   std::string suffix = {};         // of the intrinsic: which factors pass the first-level cache by
   std::optional<BlockRef> result;  // copies a matrix to an output of other dimensions
   std::optional<BlockRef> out;     // copies a tile from L1 to the output
-  LaidOut apart = {};              // what it reads
 
   int64_t element_bytes() const { return a().buffer->dtype.element_bytes(); }
   int64_t depth() const {
@@ -187,14 +186,14 @@ Result<> MatrixTiling::stage_output() {
   if (unpad || result) {
     out = unpad ? unpad : result;
     inline_consumers(s, *out);
-    return operands_apart(s, *out).map([&](LaidOut found) { apart = std::move(found); });
+    return {};
   }
   const bool as_they_are = s.func().find_param(structure.store.buffer.get());
   FETTLE_TRY(const int64_t staged, as_they_are ? decider.pick(s, {"stage", {0, 1}, 0}) : Result<int64_t>(1));
   if (staged == 0) return {};
   FETTLE_TRY(out, cache_write(s, {.block = block, .write_index = 0, .scope = kScopeGlobal}));
   inline_consumers(s, *out);
-  return operands_apart(s, *out).map([&](LaidOut found) { apart = std::move(found); });
+  return {};
 }
 
 // tensorize of the `from_end` innermost loops around a block.
@@ -255,6 +254,7 @@ Result<> MatrixTiling::tile_loops() {
   FETTLE_TRY_VOID(reverse_compute_at(s, {.block = back, .loop = outer.back(), .preserve_unit_loops = false}));
   FETTLE_TRY_VOID(store_tiles(back, outer.size()));
   if (out) {
+    FETTLE_TRY(const LaidOut apart, operands_apart(s, *out));
     FETTLE_TRY_VOID(reverse_compute_at(s, {.block = *out, .loop = outer.back(), .preserve_unit_loops = false}));
     FETTLE_TRY_VOID(lay_out_operands(s, *out, apart));
     FETTLE_TRY(const BlockNode* node, block_node(s, *out));

@@ -350,8 +350,8 @@ Result<> SplitTiling::tile_of_outputs() {
 // What is done with the product, and the product where that reads it: a tile of it, or of one sum.
 Result<> SplitTiling::outputs() {
   const int64_t lanes = lanes_of(target, kF32);
-  const bool cut = !parts.total.empty();
-  if (cut && !sums_inside) {
+  const bool apart = !parts.total.empty() && !sums_inside;  // the total has a nest of its own
+  if (apart) {
     FETTLE_TRY(const BlockRef total, block(parts.total));
     FETTLE_TRY_VOID(in_tiles(total, Tail::kPartition));
     FETTLE_TRY_VOID(tile_product());
@@ -376,10 +376,10 @@ Result<> SplitTiling::outputs() {
     FETTLE_TRY_VOID(compute_at(s, {.block = of, .loop = tile}));
   }
   FETTLE_TRY_VOID(vectorize_copy(s, last, n_around, lanes, false));
-  if (cut && sums_inside) FETTLE_TRY_VOID(add_up_tile());
-  if (!cut || sums_inside) FETTLE_TRY_VOID(tile_product());
+  if (sums_inside) FETTLE_TRY_VOID(add_up_tile());
+  if (!apart) FETTLE_TRY_VOID(tile_product());
   FETTLE_TRY_VOID(tile_of_outputs());
-  return !cut || sums_inside ? deal_out() : parallelize(s, dealt_out, {.threads = threads});
+  return apart ? parallelize(s, dealt_out, {.threads = threads}) : deal_out();
 }
 
 // for c: for i in 32: for j in 32: total[i, j] += product[c, i, j], a tile of one sum after the other
@@ -402,7 +402,7 @@ Result<> SplitTiling::add_up_tile() {
 // Tiles of the product to threads. Weights come from far: those of the next panel are asked for while this one is read.
 Result<> SplitTiling::deal_out() {
   FETTLE_TRY_VOID(parallelize(s, dealt_out, {.threads = threads}));
-  const int64_t n_panels = (extents[column()] + columns - 1) / columns;
+  const int64_t n_panels = extents[column()] / columns;  // the product's extents are whole tiles
   return may_ask_for_next_panel(s, decider, panel, n_panels > 1, n_panels > 1 && !by_rows);
 }
 

@@ -8,7 +8,8 @@
 //   (once)            those of the other one, which is constant
 //   for c: for j0, i0 (parallel): a tile of the product, of one sum, to the total
 //   for j0, i0 (parallel): whether the tile is in doubt, then what it is as written; C and what is done with it
-// and where one sum has all steps, the product in the last of these nests. A tile of the product:
+// and where one sum has all steps, or the parts of all sums stay in the second-level cache, the product and the total
+// in the last of these nests, tile by tile. A tile of the product:
 //     for k0: for t, i1, j1 (unrolled): 16 x 16 x 32, by the unit; sums in tile registers
 
 #include <optional>

@@ -111,11 +111,7 @@ Result<> TensorTiling::lay_out_rows() {
   const auto depth_dim = static_cast<size_t>(a().dimension_of(structure.vars[product.depth]));
   if (a().strides[product.depth] == 1 && depth_dim + 1 == a().indices.size()) return {};
   FETTLE_TRY(int64_t read, read_index_of(s, block, a().buffer));
-  IndexMap map;
-  for (size_t d = 0; d < a().indices.size(); ++d) map.inputs.push_back(make_var("d" + std::to_string(d)));
-  for (size_t d = 0; d < a().indices.size(); ++d)
-    if (d != depth_dim) map.outputs.push_back(Expr(map.inputs[d]));
-  map.outputs.push_back(Expr(map.inputs[depth_dim]));
+  const IndexMap map = moved_last(a().indices.size(), depth_dim);
   if (s.func().find_param(a().buffer.get())) {
     FETTLE_TRY_VOID(cache_read(s, {.block = block, .read_index = read}).map([](BlockRef) {}));
     FETTLE_TRY_VOID(look());

@@ -36,6 +36,15 @@ Result<BlockRef> pack_panels(Schedule& s, BlockRef block, const Buffer& buffer, 
   return panels;
 }
 
+IndexMap moved_last(size_t rank, size_t dim) {
+  IndexMap map;
+  for (size_t d = 0; d < rank; ++d) map.inputs.push_back(make_var("d" + std::to_string(d)));
+  for (size_t d = 0; d < rank; ++d)
+    if (d != dim) map.outputs.push_back(Expr(map.inputs[d]));
+  map.outputs.push_back(Expr(map.inputs[dim]));
+  return map;
+}
+
 Result<LaidOut> operands_apart(const Schedule& s, BlockRef copy) {
   FETTLE_TRY(const BlockNode* node, block_node(s, copy));
   const auto block = block_structure(s.func(), *node, Extents::kOpen);
@@ -53,12 +62,7 @@ Result<LaidOut> operands_apart(const Schedule& s, BlockRef copy) {
     for (size_t i = 0; i < block->n_iters(); ++i)
       if (!load.touches(i)) readers *= block->extents[i];
     if (readers < preferences::kReadersOfOperand) continue;
-    IndexMap map;
-    for (size_t d = 0; d < load.indices.size(); ++d) map.inputs.push_back(make_var("d" + std::to_string(d)));
-    for (size_t d = 0; d < load.indices.size(); ++d)
-      if (static_cast<int>(d) != dim) map.outputs.push_back(Expr(map.inputs[d]));
-    map.outputs.push_back(Expr(map.inputs[static_cast<size_t>(dim)]));
-    apart.emplace_back(load.buffer, std::move(map));
+    apart.emplace_back(load.buffer, moved_last(load.indices.size(), static_cast<size_t>(dim)));
   }
   return apart;
 }

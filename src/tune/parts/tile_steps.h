@@ -23,6 +23,9 @@ Result<int64_t> read_index_of(const Schedule& s, BlockRef block, const Buffer& b
 /// Reads `buffer` through a copy of this layout, which is returned.
 Result<BlockRef> pack_panels(Schedule& s, BlockRef block, const Buffer& buffer, const IndexMap& layout);
 
+/// Moves a dimension behind all others: (d0, d1, d2), 0 → (d1, d2, d0).
+IndexMap moved_last(size_t rank, size_t dim);
+
 /// What a copy of tiles reads of parameters with its lanes apart, again and again, and how it had better lie.
 using LaidOut = std::vector<std::pair<Buffer, IndexMap>>;
 Result<LaidOut> operands_apart(const Schedule& s, BlockRef copy);
