@@ -112,6 +112,12 @@ std::vector<HostStep> host_steps(const Plan& plan, const std::vector<PlanStep>& 
         host.kind = HostStep::Kind::kLoop;
         host.mark = add_step_name(names, step.node);
         break;
+      case PlanStep::Kind::kSections:
+        host.kind = HostStep::Kind::kSections;
+        break;
+      case PlanStep::Kind::kSection:
+        host.kind = HostStep::Kind::kSection;
+        break;
       case PlanStep::Kind::kSizes:
         host.kind = HostStep::Kind::kSizes;
         host.stage = step.stage;
@@ -146,7 +152,8 @@ std::string one_a_line(const Provenance& provenance) {
   std::string lines;
   for (const Origin& origin : provenance) {
     std::string line = origin.to_string();
-    std::replace_if(line.begin(), line.end(), [](char c) { return c == '\n' || c == '\0'; }, ' ');
+    std::replace_if(
+        line.begin(), line.end(), [](char c) { return c == '\n' || c == '\0'; }, ' ');
     lines += (lines.empty() ? "" : "\n") + line;
   }
   return lines;

@@ -13,6 +13,7 @@
 #include "driver/bench.h"
 #include "driver/candidates.h"
 #include "graph/evaluate.h"
+#include "graph/passes/pipeline.h"
 #include "graph/testing.h"
 
 namespace fettle {
@@ -284,6 +285,28 @@ TEST(CompileModel, CausalAttentionOfGroups) {
     EXPECT_EQ(compiled->tasks().size(), fused.empty() ? 3u : 1u);
     expect_runs(m, *compiled);
   }
+}
+
+// A layer's two directions are loops of small kernels, which no second thread makes quicker.
+TEST(CompileModel, DirectionsAtOnce) {
+  GraphMaker m;
+  constexpr int64_t kSteps = 20, kInputs = 16, kHidden = 32;
+  Attrs attrs;
+  attrs.set("hidden_size", kHidden);
+  attrs.set("direction", std::string("bidirectional"));
+  Node* layer = m.graph.add_node(find_op("LSTM"), "layer",
+                                 {m.input("x", {kSteps, 1, kInputs}), m.weights("W", {2, 4 * kHidden, kInputs}, 4, 1),
+                                  m.weights("R", {2, 4 * kHidden, kHidden}, 6, 2)},
+                                 std::move(attrs), {}, 3);
+  for (const char* name : {"y", "h", "c"}) m.graph.add_output(name, layer->output(m.graph.outputs().size()));
+  ASSERT_TRUE(optimize(m.graph));
+  const auto on = [&](int threads) {
+    const auto compiled = compile_model(m.graph, host_options(threads));
+    return compiled ? compiled->plan_text() : compiled.error().to_string();
+  };
+  EXPECT_NE(on(2).find("at once"), std::string::npos) << on(2);
+  EXPECT_EQ(on(1).find("at once"), std::string::npos) << on(1);
+  expect_correct(m);
 }
 
 TEST(CompileModel, NormsAndPooling) {

@@ -8,9 +8,12 @@
 #include <set>
 
 #include "codegen/build.h"
+#include "cost/predict/machine_costs.h"
+#include "cost/predict/predict.h"
 #include "driver/kernel_costs.h"
 #include "driver/untuned.h"
 #include "graph/plan/host_program.h"
+#include "graph/plan/sections.h"
 #include "ir/compare.h"
 #include "ir/text.h"
 #include "lower/device/device.h"
@@ -168,6 +171,34 @@ Result<const Plan*> plan_of(Plans& plans, const CompileOptions& options, KernelC
   return plans.get(planning);
 }
 
+/// What calls are predicted to take as they are scheduled.
+class ScheduledCosts {
+ public:
+  explicit ScheduledCosts(const PlannedModel& planned) : planned_(planned) {}
+
+  CallSeconds operator()(int call) {
+    const int workload = planned_.plan.calls[static_cast<size_t>(call)].workload;
+    const auto [found, is_new] = known_.try_emplace(workload);
+    if (is_new) found->second = predict(planned_.schedules[static_cast<size_t>(workload)]);
+    return found->second;
+  }
+
+ private:
+  CallSeconds predict(const ChosenSchedule& schedule) const {
+    constexpr CallSeconds kStays{.on_all = 0, .on_one = std::numeric_limits<double>::infinity()};
+    const auto& [target, threads] = std::tie(planned_.options.target, planned_.options.threads);
+    const auto func = parse_func(schedule.program);
+    if (!func || !schedule.info.source.empty()) return kStays;
+    const auto lowered = lower(*func, target, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
+    if (!lowered) return kStays;
+    return {.on_all = predict_seconds(*lowered, target, threads, nullptr),
+            .on_one = predict_seconds(*lowered, target, 1, nullptr)};
+  }
+
+  const PlannedModel& planned_;
+  std::map<int, CallSeconds> known_;  // by workload
+};
+
 Result<PlannedModel> plan_model(Plans& plans, const CompileOptions& options) {
   PlannedModel planned{.graph = plans.graph(), .options = options};
   KnownKernelCosts costs(options.target, nullptr, nullptr, options.max_error_bound);
@@ -202,6 +233,10 @@ Result<PlannedModel> plan_model(Plans& plans, const CompileOptions& options) {
   for (size_t w = 0; w < planned.schedules.size(); ++w)
     if (!planned.schedules[w].warning.empty())
       warn_of_schedule(options, planned.requests[w], planned.schedules[w].warning);
+  if (!options.target.has_threads())
+    run_in_sections(planned.plan, {.threads = options.threads,
+                                   .fork_join_s = describe_costs(options.target).fork_join_seconds,
+                                   .seconds = ScheduledCosts(planned)});
   FETTLE_TRY_VOID(settle_schedules(planned, std::vector<bool>(planned.requests.size(), false)));
   return planned;
 }

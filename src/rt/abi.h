@@ -60,6 +60,10 @@ typedef void (*FettleBody)(void* closure, int64_t i);
  * and treats denormal numbers, as the caller does (rt/float_mode.h). */
 void fettle_parallel_for(FettleTeam* team, int64_t n, FettleBody body, void* closure);
 
+/* Sections of a host program: calls body(closure, i) once for each i in [0, n), as fettle_parallel_for does on the
+ * context's team. Where kernels or steps are told to a hook or a tracer, one after the other on the calling thread. */
+void fettle_run_sections(FettleContext* context, int64_t n, FettleBody body, void* closure);
+
 /* Threads of the team, the caller included; 1 for null. */
 int32_t fettle_team_size(const FettleTeam* team);
 

@@ -630,7 +630,7 @@ const FettleFunctions fettle_rt_functions = {
 int32_t fettle_call_kernel(FettleContext* context, int32_t index, FettleKernel kernel, void** buffers,
                            const int64_t* ints) {
   if (__atomic_load_n(&context->cancelled, __ATOMIC_RELAXED) != 0) return FETTLE_CANCELLED;
-  if (context->failed_kernel != 0) return FETTLE_KERNEL_FAILED;
+  if (__atomic_load_n(&context->failed_kernel, __ATOMIC_RELAXED) != 0) return FETTLE_KERNEL_FAILED;
   const FettleKernelHook hook = context->on_kernel;
   // A kernel that is launched has run when its queue is done.
   const bool waits = hook != nullptr && context->queue != nullptr;
@@ -642,8 +642,14 @@ int32_t fettle_call_kernel(FettleContext* context, int32_t index, FettleKernel k
     if (status != FETTLE_OK) context->reason = context->queue->why.chars;
   }
   if (hook != nullptr) hook(context->on_kernel_user, index, begin, now_ns());
-  if (status != FETTLE_OK) context->failed_kernel = index + 1;
+  if (status != FETTLE_OK) __atomic_store_n(&context->failed_kernel, index + 1, __ATOMIC_RELAXED);
   return status;
+}
+
+void fettle_run_sections(FettleContext* context, int64_t n, FettleBody body, void* closure) {
+  const bool is_observed = context->on_kernel != nullptr || context->tracer != nullptr;
+  if (!is_observed) return fettle_parallel_for(context->team, n, body, closure);
+  for (int64_t i = 0; i < n; ++i) body(closure, i);
 }
 
 void fettle_mark_step(FettleContext* context, int32_t step, int32_t event) {
@@ -654,6 +660,7 @@ void fettle_mark_step(FettleContext* context, int32_t step, int32_t event) {
 const FettleSymbol* fettle_rt_symbols(void) {
   static const FettleSymbol symbols[] = {
       {"fettle_parallel_for", reinterpret_cast<void*>(&fettle_parallel_for)},
+      {"fettle_run_sections", reinterpret_cast<void*>(&fettle_run_sections)},
       {"fettle_team_size", reinterpret_cast<void*>(&fettle_team_size)},
       {"fettle_call_kernel", reinterpret_cast<void*>(&fettle_call_kernel)},
       {"fettle_reach_stage", reinterpret_cast<void*>(&fettle_reach_stage)},

@@ -278,6 +278,65 @@ TEST(Model, ReportsKernelTimes) {
   EXPECT_GT(seen.total_ns, 0);
 }
 
+/// output[i] = input[i] + offset[i], each element in a section of its own.
+int32_t program_of_sections(FettleContext* context, void** buffers, const int64_t*) {
+  struct Closure {
+    FettleContext* context;
+    void** buffers;
+  } closure{context, buffers};
+  fettle_run_sections(
+      context, 4,
+      [](void* c, int64_t i) {
+        const auto& given = *static_cast<Closure*>(c);
+        const int64_t at = i * static_cast<int64_t>(sizeof(float));
+        void* one[] = {static_cast<char*>(given.buffers[0]) + at, static_cast<char*>(given.buffers[1]) + at,
+                       static_cast<char*>(given.buffers[3]) + at};
+        fettle_call_kernel(
+            given.context, static_cast<int32_t>(i),
+            [](FettleContext*, void** b, const int64_t*) {
+              *static_cast<float*>(b[1]) = *static_cast<const float*>(b[0]) + *static_cast<const float*>(b[2]);
+              return *static_cast<const float*>(b[1]) < 0 ? int32_t{FETTLE_KERNEL_FAILED} : int32_t{FETTLE_OK};
+            },
+            one, nullptr);
+      },
+      &closure);
+  return context->failed_kernel == 0 ? FETTLE_OK : FETTLE_KERNEL_FAILED;
+}
+
+TEST(Model, RunsSections) {
+  FettleModelInfo info = make_info();
+  info.entry = program_of_sections;
+  const char *const names[] = {"a", "b", "c", "d"}, *const origins[] = {"", "", "", ""};
+  info.kernel_names = names;
+  info.kernel_origins = origins;
+  info.n_kernels = 4;
+  for (const int threads : {1, 2, 4}) {
+    const Running running(info, threads);
+    FettleTensor x = input, y = {};
+    y.struct_bytes = sizeof y;
+    x.data = const_cast<float*>(x1234);
+    for (int repeat = 0; repeat < 100; ++repeat) {
+      ASSERT_EQ(fettle_rt_run(running.context, &x, &y), FETTLE_OK) << running.error();
+      EXPECT_EQ(floats(y), kSum);
+    }
+    // A hook is told of them one after the other.
+    std::vector<int32_t> seen;
+    const auto hook = [](void* user, int32_t kernel, int64_t, int64_t) {
+      static_cast<std::vector<int32_t>*>(user)->push_back(kernel);
+    };
+    fettle_rt_profile(running.context, hook, &seen);
+    ASSERT_EQ(fettle_rt_run(running.context, &x, &y), FETTLE_OK) << running.error();
+    fettle_rt_profile(running.context, nullptr, nullptr);
+    EXPECT_EQ(seen, (std::vector<int32_t>{0, 1, 2, 3}));
+    float bad[] = {1, 2, -100, 4};
+    x.data = bad;
+    EXPECT_EQ(fettle_rt_run(running.context, &x, &y), FETTLE_KERNEL_FAILED);
+    EXPECT_NE(running.error().find("'c'"), std::string::npos) << running.error();
+    x.data = const_cast<float*>(x1234);
+    EXPECT_EQ(fettle_rt_run(running.context, &x, &y), FETTLE_OK) << running.error();
+  }
+}
+
 TEST(Contexts, RunAtOnceOnOneModel) {
   const FettleModelInfo info = make_info();
   const FettleOptions options = make_options(2);

@@ -143,6 +143,7 @@ void CPrinter::print_entry(const Func& func, const std::string& exported) {
 ///   parallel for v in [min, min+extent): S
 /// → static void f_parallel0(void *closure, int64_t i) { S for v = min + i }
 ///   fettle_parallel_for(context->team, extent, f_parallel0, &closure);
+/// Of a host program they are its sections: fettle_run_sections(context, extent, f_parallel0, &closure).
 /// The closure holds the context, where to put a failure, and the values and pointers that S uses.
 void CPrinter::print_parallel(const ForNode& loop) {
   if (!options_.parallel) return print(with(loop, [](ForNode& f) { f.loop_kind = ForKind::kSerial; }));
@@ -174,9 +175,12 @@ void CPrinter::print_parallel(const ForNode& loop) {
   if (!from_zero) values += expr(loop.min).text + ", ";
   for (size_t i = 0; i < fields.size(); ++i) values += (i ? ", " : "") + fields[i].first;
   line(values + "};");
-  declare("fettle_parallel_for",
-          "void fettle_parallel_for(FettleTeam *, int64_t n, void (*body)(void *closure, int64_t i), void *closure)");
-  line(fmt::format("fettle_parallel_for(context->team, {}, {}, &closure);", expr(loop.extent).text, name));
+  const bool is_host = (*func_)->annotations.get_int(kHostKey, 0) != 0;
+  const std::string run = is_host ? "fettle_run_sections" : "fettle_parallel_for";
+  declare(run, fmt::format("void {}({} *, int64_t n, void (*body)(void *closure, int64_t i), void *closure)", run,
+                           is_host ? "FettleContext" : "FettleTeam"));
+  line(fmt::format("{}({}, {}, {}, &closure);", run, is_host ? "context" : "context->team", expr(loop.extent).text,
+                   name));
   close();
 
   // The body, a function before this one.

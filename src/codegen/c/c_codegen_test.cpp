@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "codegen/c/testing.h"
+#include "ir/annotations.h"
 #include "ir/interpret.h"
 #include "ir/text.h"
 #include "ir/visit.h"
@@ -460,6 +461,24 @@ lowered func f(A: f32[256], C: f32[256] output):
   call g(&A[3], &C[5])
 )");
   p.run();
+}
+
+TEST(C, SectionsOfAHostProgram) {
+  const auto parsed = parse_func(R"(lowered func host(X: f32[4], Y: f32[4] output):
+  for s in 2 parallel:
+    if s < 1:
+      call k(&X[0], &Y[0], 0)
+    else:
+      call k(&X[2], &Y[2], 1)
+)");
+  ASSERT_TRUE(parsed) << parsed.error().to_string();
+  IrModule module;
+  module.entry = "host";
+  module.funcs["host"] = with(*parsed, [](FuncNode& f) { f.annotations.set(kHostKey, int64_t{1}); });
+  const auto text = emit_c(module, *parse_target("c"));
+  ASSERT_TRUE(text) << text.error().to_string();
+  EXPECT_NE(text->find("fettle_run_sections(context, 2, "), std::string::npos) << *text;
+  EXPECT_EQ(text->find("fettle_parallel_for"), std::string::npos) << *text;
 }
 
 TEST(C, ParallelLoopsAndScratchBlocks) {

@@ -51,7 +51,6 @@ class HostWriter {
     }
     Stmt body = all(steps);
     for (const Buffer& read : reads_) body = allocate(read, std::move(body));
-    for (size_t i = counters_.size(); i-- > 0;) body = allocate(counters_[i], std::move(body));
     for (int i = 0; i < static_cast<int>(table_.entries().size()); ++i) func_->int_params.push_back({.var = entry(i)});
     func_->body = std::move(body);
     return Func(func_);
@@ -176,6 +175,12 @@ class HostWriter {
         case HostStep::Kind::kSizes:
           stmts.push_back(reach(step));
           break;
+        case HostStep::Kind::kSections:
+          stmts.push_back(sections(step));
+          break;
+        case HostStep::Kind::kSection:
+          stmts.push_back(all(step.body));
+          break;
       }
     }
     return seq(std::move(stmts));
@@ -224,6 +229,17 @@ class HostWriter {
     return seq(std::move(stmts));
   }
 
+  Stmt sections(const HostStep& step) {
+    const Var section = make_var("section", kI64);
+    Stmt chosen;
+    for (size_t i = step.body.size(); i-- > 0;) {
+      Stmt body = all({step.body[i]});
+      chosen = chosen ? if_then(lt(section, static_cast<int64_t>(i) + 1), std::move(body), std::move(chosen))
+                      : std::move(body);
+    }
+    return make_for(section, 0, static_cast<int64_t>(step.body.size()), std::move(chosen), ForKind::kParallel);
+  }
+
   Stmt loop(const HostStep& step) {
     const Buffer& count = counters_[static_cast<size_t>(step.loop)];
     Expr goes_on = bool_imm(true);
@@ -234,8 +250,8 @@ class HostWriter {
     const Stmt read = seq(std::move(reads));
     Stmt body = seq({mark(step.mark, FETTLE_STEP_NEXT), all(step.body), store(count, {0}, counter(step.loop) + 1),
                      put_counter(step.loop), read});
-    return seq({store(count, {0}, int_imm(0, kI64)), put_counter(step.loop), read,
-                marked(step.mark, Stmt(make_ref<WhileNode>(std::move(goes_on), std::move(body))))});
+    return allocate(count, seq({store(count, {0}, int_imm(0, kI64)), put_counter(step.loop), read,
+                                marked(step.mark, Stmt(make_ref<WhileNode>(std::move(goes_on), std::move(body))))}));
   }
 
   SizeTable& table_;

@@ -46,9 +46,9 @@ struct HostInteger {
   int64_t number = 0;
 };
 
-/// A call, sizes, a branch or a loop, as PlanStep has them.
+/// A call, sizes, a branch, a loop or sections, as PlanStep has them.
 struct HostStep {
-  enum class Kind : uint8_t { kCall, kBranch, kLoop, kSizes };
+  enum class Kind : uint8_t { kCall, kBranch, kLoop, kSizes, kSections, kSection };
   Kind kind = Kind::kCall;
   HostCall call;
   std::optional<HostAddress> condition;  // of a byte that is not 0 where it is true
@@ -94,6 +94,8 @@ inline constexpr int64_t kCounterBytes = 8;
 ///   i0[0] = i0[0] + 1; call fettle_device_put(&arena[4096], i0[0])
 /// A loop counts in a local buffer of its own, of which kernels are given the address:
 ///   i0[0] = 0; while (i0[0] < 16 && arena[64] != 0) { call …(&i0[0], &out[512 * i0[0]], 1); i0[0] = i0[0] + 1 }
+/// Sections are the iterations of a parallel loop:
+///   for section in 2 parallel: if (section < 1) { call k_77ab(…); call k_30c2(…) } else call k_51e5(…)
 Func host_program(const std::string& name, const HostInterface& interface, const std::vector<HostStep>& steps,
                   SizeTable& table);
 

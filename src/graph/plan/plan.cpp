@@ -1191,6 +1191,10 @@ class Lives {
 
   void go(const std::vector<PlanStep>& steps) {
     for (const PlanStep& step : steps) {
+      if (step.kind == PlanStep::Kind::kSections) {
+        go_at_once(step);
+        continue;
+      }
       const int begin = next_;
       use(step.condition.storage);
       use(step.limit_at.storage);
@@ -1218,6 +1222,18 @@ class Lives {
         if (life.first <= begin && life.last > begin) life.last = std::max(life.last, next_);
       ++next_;
     }
+  }
+
+  /// What one section uses others must not overwrite: it lives from the beginning to the end of all.
+  void go_at_once(const PlanStep& sections) {
+    const int begin = next_;
+    go(sections.body);
+    for (Life& life : lives_) {
+      if (life.last < begin) continue;
+      life.first = std::min(life.first, begin);
+      life.last = next_;
+    }
+    ++next_;
   }
 
   const Plan& plan_;
@@ -1509,6 +1525,8 @@ void add_steps(std::string& text, const Plan& plan, const std::vector<PlanStep>&
     }
     if (step.kind == PlanStep::Kind::kBranch) {
       text += fmt::format("{}if {}\n", indent, condition);
+    } else if (step.kind == PlanStep::Kind::kSections || step.kind == PlanStep::Kind::kSection) {
+      text += indent + (step.kind == PlanStep::Kind::kSections ? "at once\n" : "section\n");
     } else {
       const std::string limit = step.limit                   ? step.limit->to_string()
                                 : step.limit_at.storage >= 0 ? operand_text(plan, step.limit_at)

@@ -131,15 +131,16 @@ struct SizeStage {
 };
 
 /// What the host program does, one after the other: a call, sizes that are read, or control flow around more steps.
+/// Sections run at once, each on one thread: they need nothing of one another (sections.h).
 struct PlanStep {
-  enum class Kind : uint8_t { kCall, kHost, kBranch, kLoop, kSizes };
+  enum class Kind : uint8_t { kCall, kHost, kBranch, kLoop, kSizes, kSections, kSection };
   Kind kind = Kind::kCall;
   const Node* node = nullptr;        // kBranch, kLoop: whose bodies it runs
   int call = -1;                     // kCall: index into Plan::calls; kHost: into Plan::host_calls
   int stage = 0;                     // kSizes: all that depends on this stage is computed anew
   std::vector<PlannedInteger> read;  // kSizes: one for each of the stage's sizes
   Operand condition;                 // a truth value; kLoop: read before each iteration, or storage -1
-  std::vector<PlanStep> body;        // kBranch: where the condition is true
+  std::vector<PlanStep> body;        // kBranch: where the condition is true; kSections: each is a kSection
   std::vector<PlanStep> otherwise;   // kBranch
   int loop = -1;                     // kLoop: which counter counts its iterations
   std::optional<Dim> limit;          // of iterations, where it is a size

@@ -189,6 +189,7 @@ class PlanRunner {
       }
       if (step.kind == PlanStep::Kind::kHost) run(plan_.host_calls[static_cast<size_t>(step.call)]);
       if (step.kind == PlanStep::Kind::kBranch) run(is_true(step.condition) ? step.body : step.otherwise);
+      if (step.kind == PlanStep::Kind::kSections || step.kind == PlanStep::Kind::kSection) run(step.body);
       if (step.kind != PlanStep::Kind::kLoop) continue;
       int64_t& counter = counters_[static_cast<size_t>(step.loop)];
       for (counter = 0; counter < limit_of(step) && (step.condition.storage < 0 || is_true(step.condition)); ++counter)
