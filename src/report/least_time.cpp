@@ -8,6 +8,9 @@
 namespace fettle {
 namespace {
 
+// Of parts of f32 operands, which are bf16, for one of f32 (schedule/primitives/split_product.h).
+constexpr double kSplitProducts = 6;
+
 double of(const PeakRate& rate, int threads) { return threads > 1 ? rate.all_threads : rate.one_thread; }
 
 /// How much of `bytes` is in each level of `peaks.memory`, when the nearest are full.
@@ -30,12 +33,18 @@ std::vector<double> levels_of(double bytes, const Target& target, const MachineP
 
 LeastTime least_time_on(const NecessaryWork& work, const Target& target, const MachinePeaks& peaks, int threads) {
   LeastTime least;
-  if (const double flops = of(peaks.fp32, threads); flops > 0 && work.flops > 0) least = {work.flops / flops, "fp32"};
+  const double fp32 = of(peaks.fp32, threads);
+  const double split = target.has_feature("amx-bf16") ? of(peaks.bf16, threads) / kSplitProducts : 0;
+  const bool is_split = split > fp32;
+  if (fp32 > 0 && work.flops > 0) least = {work.flops / std::max(fp32, split), is_split ? "split products" : "fp32"};
+  // What the tile unit does the vector units need not do.
+  const double elsewhere = is_split ? work.flops / 2 : 0;
   // A multiplication takes the units as long as a multiply-add.
-  if (const double flops = of(peaks.fp32, threads); flops > 0 && 2 * work.products / flops > least.seconds)
-    least = {2 * work.products / flops, "products"};
-  if (const double rate = of(peaks.operations, threads); rate > 0 && work.operations / rate > least.seconds)
-    least = {work.operations / rate, "operations"};
+  if (const double seconds = 2 * (work.products - elsewhere) / fp32; fp32 > 0 && seconds > least.seconds)
+    least = {seconds, "products"};
+  const double rate = of(peaks.operations, threads);
+  if (const double seconds = (work.operations - elsewhere) / rate; rate > 0 && seconds > least.seconds)
+    least = {seconds, "operations"};
   const double bytes = work.read_bytes + work.written_bytes;
   if (bytes <= 0 || peaks.memory.empty()) return least;
   const double copied_bytes = 2 * std::min(work.read_bytes, work.written_bytes);

@@ -44,6 +44,21 @@ TEST(LeastTime, OfMultiplications) {
   EXPECT_EQ(one.by, "products");
 }
 
+TEST(LeastTime, OfProductsInPartsWhereThereIsATileUnit) {
+  MachinePeaks known = peaks();
+  known.bf16 = {1.2e12, 2.4e12};
+  Target target = two_levels();
+  const NecessaryWork work{.flops = 1e9, .operations = 6e8};
+  EXPECT_EQ(least_time(work, target, known, 1).by, "operations") << "without the unit";
+  target.features = "+amx-bf16,+amx-tile";
+  const LeastTime split = least_time(work, target, known, 1);
+  EXPECT_DOUBLE_EQ(split.seconds, 1e9 / 2e11);
+  EXPECT_EQ(split.by, "split products");
+  const LeastTime rest = least_time({.flops = 1e9, .operations = 5e8 + 4e8, .products = 5e8 + 1e8}, target, known, 1);
+  EXPECT_DOUBLE_EQ(rest.seconds, 4e8 / 5e10) << "what is no product is left to the vector units";
+  EXPECT_EQ(rest.by, "operations");
+}
+
 TEST(LeastTime, OfReadingAndOfCopying) {
   // Within the first-level cache.
   EXPECT_DOUBLE_EQ(least_time({.read_bytes = 2e4, .written_bytes = 1e3}, two_levels(), peaks(), 1).seconds, 2e4 / 4e11);
