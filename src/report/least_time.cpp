@@ -8,7 +8,7 @@
 namespace fettle {
 namespace {
 
-// Of parts of f32 operands, which are bf16, for one of f32 (schedule/primitives/split_product.h).
+// Of parts of f32 operands, which are bf16, for one of f32 (tune/parts/split_product.h).
 constexpr double kSplitProducts = 6;
 
 double of(const PeakRate& rate, int threads) { return threads > 1 ? rate.all_threads : rate.one_thread; }

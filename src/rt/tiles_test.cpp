@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <cstring>
 #include <thread>
@@ -116,6 +117,32 @@ TEST(Tiles, AreNotClaimedWhereTheSystemRefuses) {
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "no filters of system calls";
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+// The system refuses where a thread's alternate stack for signals has no room for tiles; a process that has permission
+// keeps it, so another asks.
+TEST(Tiles, AreNotClaimedWhereAnAlternateStackIsSmall) {
+  if (!has_tiles()) GTEST_SKIP() << "no tile unit";
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    execl("/proc/self/exe", "test_rt", "--gtest_filter=Tiles.DISABLED_AskWithASmallAlternateStack",
+          "--gtest_also_run_disabled_tests", nullptr);
+    _exit(2);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(Tiles, DISABLED_AskWithASmallAlternateStack) {
+  static unsigned char memory[8192];  // as much as all other registers need; tiles are 8 KiB by themselves
+  const stack_t small = {.ss_sp = memory, .ss_flags = 0, .ss_size = sizeof memory};
+  ASSERT_EQ(sigaltstack(&small, nullptr), 0);
+  char missing[32] = "";
+  EXPECT_EQ(fettle_cpu_check("avx2,amx-tile", missing, sizeof missing), 1);
+  EXPECT_STREQ(missing, "amx-tile");
 }
 
 }  // namespace
