@@ -192,7 +192,7 @@ class ScheduledCosts {
     const auto lowered = lower(*func, target, {.pipeline = Pipeline::kUnexpanded, .prologue = false});
     if (!lowered) return kStays;
     return {.on_all = predict_seconds(*lowered, target, threads, nullptr),
-            .on_one = predict_seconds(*lowered, target, 1, nullptr)};
+            .on_one = predict_crowded_seconds(*lowered, target, threads)};
   }
 
   const PlannedModel& planned_;

@@ -21,6 +21,12 @@ double predict_seconds(const LoweredKernel& kernel, const Target& target, int th
       .seconds();
 }
 
+double predict_crowded_seconds(const LoweredKernel& kernel, const Target& target, int busy_threads) {
+  MachineCosts costs = describe_costs(target);
+  costs.line_cycles[static_cast<size_t>(LineSource::kMemory)] *= crowd_on_memory(busy_threads);
+  return estimate(make_loop_tree(kernel.kernel, target), costs, 1, nullptr).seconds();
+}
+
 // Threads share what memory delivers.
 double predict_cold_seconds(const LoweredKernel& kernel, const Target& target, int threads,
                             const MicroKernelTable* micro_kernels) {

@@ -22,6 +22,10 @@ double predict_seconds(const LoweredKernel& kernel, const Target& target, int th
 double predict_cold_seconds(const LoweredKernel& kernel, const Target& target, int threads,
                             const MicroKernelTable* micro_kernels);
 
+/// Seconds of one run on one thread, while so many threads in all, this one included, run kernels of their own. By the
+/// analytic model.
+double predict_crowded_seconds(const LoweredKernel& kernel, const Target& target, int busy_threads);
+
 /// The description that learned models use. The names are constant; the vector's order is that of the names.
 CandidateFeatures extract_features(const LoweredKernel& kernel, const Target& target, int threads,
                                    const MicroKernelTable* micro_kernels);

@@ -172,6 +172,17 @@ TEST(Predict, ThreadsShareTheWork) {
   EXPECT_GT(three, one * 22 / 64);  // the thread that has most to do
 }
 
+// What comes from memory takes longer while others ask for something, too; what is at hand does not.
+TEST(Predict, OtherKernelsCrowdOnMemoryAlone) {
+  const Target target = plain_target();
+  const auto slower = [&](int64_t elems) {
+    const LoweredKernel kernel = lowered(canonical_copy(elems, 16, 1));
+    return predict_crowded_seconds(kernel, target, 4) / predict_seconds(kernel, target, 1, nullptr);
+  };
+  EXPECT_DOUBLE_EQ(slower(1 << 10), 1);
+  EXPECT_GT(slower(1 << 26), 1.5);
+}
+
 TEST(Features, NamesFitValuesAndNothingIsOdd) {
   const LoweredKernel kernel =
       lowered(canonical_micro_kernel({.rows = 8, .vectors = 3, .depth = 100, .panels = 3}, 16));

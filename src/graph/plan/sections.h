@@ -10,7 +10,7 @@ namespace fettle {
 /// What a call takes, in seconds.
 struct CallSeconds {
   double on_all = 0;  // with all threads
-  double on_one = 0;  // while the others do something else; infinity: it cannot run so
+  double on_one = 0;  // while the others run other calls; infinity: it cannot run so
 };
 
 struct SectionOptions {
