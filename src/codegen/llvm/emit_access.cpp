@@ -4,6 +4,7 @@
 
 #include "codegen/llvm/function_emitter.h"
 #include "codegen/llvm/lane_offsets.h"
+#include "ir/byte_table.h"
 
 namespace fettle::llvm_backend {
 
@@ -153,11 +154,11 @@ Value* FunctionEmitter::emit_load(const LoadNode& node) {
 /// Elements of a table of 256 bytes that bytes choose: in registers that hold the table where the target permutes bytes
 /// (AVX-512 VBMI), else read one by one, for which LLVM needs no vector of addresses. Null where it is no such read.
 Value* FunctionEmitter::look_up_bytes(const BufferNode* buffer, const Expr& index, Value* mask, Type* type) {
-  constexpr int kRegister = 64, kTable = 256;
+  constexpr int kRegister = 64;
   const auto* widened = index.as<CastNode>();
   const int64_t* extent = buffer->shape.size() == 1 ? as_int(buffer->shape[0]) : nullptr;
   const int lanes = index.dtype().lanes;
-  if (!widened || widened->a.dtype().element() != kU8 || buffer->dtype.bits != 8 || !extent || *extent != kTable ||
+  if (!widened || widened->a.dtype().element() != kU8 || buffer->dtype.bits != 8 || !extent || *extent != kByteValues ||
       lanes < 4 || lanes > kRegister)
     return nullptr;
   if (!state_.target.has_feature("avx512vbmi")) {
@@ -186,7 +187,7 @@ Value* FunctionEmitter::look_up_bytes(const BufferNode* buffer, const Expr& inde
     return vb_.intrinsic(permutes, {}, {low, bytes, high});
   };
   Value* lower = of_half(0);
-  Value* upper = of_half(kTable / 2);
+  Value* upper = of_half(kByteValues / 2);
   Value* value =
       vb_.select(vb_.compare(CmpInst::ICMP_SLT, bytes, Constant::getNullValue(bytes->getType())), upper, lower);
   if (lanes < kRegister) value = vb_.shuffle(value, value, in_lanes(kRegister, lanes));

@@ -6,6 +6,7 @@
 
 #include "graph/passes/lowering.h"
 #include "graph/small_types.h"
+#include "ir/byte_table.h"
 
 namespace fettle {
 namespace {
@@ -151,12 +152,10 @@ Tensors dequantize(const Node& node, std::span<const te::Tensor> in) {
 
 // --- functions of one byte
 
-constexpr int64_t kBytes = 256;
-
 Types look_up_type(const Node& node) {
   if (const DType from = dtype_of(node, 0); from != kU8 && from != kI8)
     return bad_types(node, "its input is of " + from.to_string() + ", not i8 or u8");
-  if (shape_of(node, 1) != Shape{Dim(kBytes)}) return bad_types(node, "its table has not 256 elements");
+  if (shape_of(node, 1) != Shape{Dim(kByteValues)}) return bad_types(node, "its table has not 256 elements");
   return one_type(dtype_of(node, 1), shape_of(node, 0));
 }
 

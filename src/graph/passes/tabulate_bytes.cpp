@@ -9,12 +9,12 @@
 
 #include "graph/passes/match.h"
 #include "graph/passes/passes.h"
+#include "ir/byte_table.h"
 #include "ir/visit.h"
 
 namespace fettle::passes {
 namespace {
 
-constexpr int64_t kBytes = 256;
 // Nodes of a function at most; operations of an element from which on a look-up is faster.
 constexpr size_t kMostNodes = 64;
 constexpr double kManyOperations = 20, kOfFunction = 10;
@@ -80,10 +80,10 @@ double operations_of(const Node& node) {
 
 // The function's results for all bytes, the bits 0 … 255: a list, of nodes to be folded. Null where a node refuses.
 Value* table_of(Graph& graph, const ByteFunction& function) {
-  TensorBuilder bytes = make_tensor(function.from->dtype(), {kBytes}).value();
-  for (int64_t i = 0; i < kBytes; ++i) bytes.bytes.get()[i] = static_cast<std::byte>(i);
+  TensorBuilder bytes = make_tensor(function.from->dtype(), {kByteValues}).value();
+  for (int64_t i = 0; i < kByteValues; ++i) bytes.bytes.get()[i] = static_cast<std::byte>(i);
   std::vector<int64_t> shape(static_cast<size_t>(function.from->rank()), 1);
-  shape.back() = kBytes;
+  shape.back() = kByteValues;
   const Shape all(shape.begin(), shape.end());
   Value* argument = graph.add_constant(function.from->name + ".bytes", reshaped(std::move(bytes).finish(), shape));
   std::unordered_map<const Value*, Value*> results = {{function.from, argument}};
@@ -96,7 +96,7 @@ Value* table_of(Graph& graph, const ByteFunction& function) {
     results[node->output()] = again->output();
   }
   const Node* last = function.nodes.back();
-  return reshaped_value(graph, last, results[last->output()], {Dim(kBytes)});
+  return reshaped_value(graph, last, results[last->output()], {Dim(kByteValues)});
 }
 
 bool is_large(const ByteFunction& function) {

@@ -9,6 +9,7 @@
 #include "arith/linear.h"
 #include "base/check.h"
 #include "ir/annotations.h"
+#include "ir/byte_table.h"
 #include "ir/compare.h"
 #include "ir/query.h"
 #include "ir/rewrite.h"
@@ -27,7 +28,7 @@ constexpr int64_t kLargestConstantStride = 64;
 constexpr int64_t kLargestOwnDistance = 1024;
 
 /// A micro-kernel does not know how large the buffers are that it works on, but of tables for bytes.
-constexpr int64_t kUnknownExtent = int64_t{1} << 40, kTable = 256;
+constexpr int64_t kUnknownExtent = int64_t{1} << 40;
 
 class MicroKernelBuilder : public Mutator {
  public:
@@ -236,10 +237,10 @@ class MicroKernelBuilder : public Mutator {
     group.base = to_expr(outer) + constant;
     group.written = written_.count(buffer.get()) > 0;
     const int64_t* extent = buffer->shape.size() == 1 ? as_int(buffer->shape[0]) : nullptr;
-    const bool table = buffer->dtype.bits == 8 && extent && *extent == kTable && outer.is_zero() && constant == 0;
+    const bool table = buffer->dtype.bits == 8 && extent && *extent == kByteValues && outer.is_zero() && constant == 0;
     group.param = edited(buffer, [&](BufferNode& b) {
       b.name = fmt::format("p{}", groups_.size());
-      b.shape = {Expr(table ? kTable : kUnknownExtent)};
+      b.shape = {Expr(table ? kByteValues : kUnknownExtent)};
       b.alignment_bytes = b.dtype.element_bytes();
     });
     groups_.push_back(group);

@@ -123,8 +123,7 @@ Result<> MatrixTiling::decide() {
   const int64_t row_tiles = (extent(*row) + product.rows * grid.down - 1) / (product.rows * grid.down);
   // What comes from beyond L2, both ways. A tie goes to panels, unless what is written drives A out of it.
   const std::vector<int64_t> counts = block_sizes(row_tiles);
-  const auto room =
-      static_cast<int64_t>(preferences::kOfSecondLevelForTiles * static_cast<double>(cache_bytes(target, 1)));
+  const int64_t room = room_in_l2(target);
   size_t block = counts.size() - 1;  // so many rows that go through all panels together: their part of A stays in L2
   while (block > 0 && rows * counts[block] > room) --block;
   const int64_t left = rows * row_tiles, right = depth() * extent(product.vector) * element_bytes(),

@@ -71,9 +71,7 @@ struct SplitTiling {
 
   // The parts of so many rows or columns, of one sum.
   int64_t bytes_of(int64_t width) const { return width * extents[depth()] * n_parts * kB16; }
-  int64_t room() const {
-    return static_cast<int64_t>(preferences::kOfSecondLevelForTiles * static_cast<double>(cache_bytes(target, 1)));
-  }
+  int64_t room() const { return room_in_l2(target); }
   size_t column() const { return n_spatial - 1; }
   size_t depth() const { return vars.size() - 1; }
   bool uses(const Expr& index, size_t iter) const { return uses_var(index, vars[iter].get()); }

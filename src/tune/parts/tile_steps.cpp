@@ -2,6 +2,7 @@
 
 #include "ir/annotations.h"
 #include "schedule/primitives.h"
+#include "target/caches.h"
 #include "tune/parts/copies.h"
 #include "tune/parts/inline.h"
 #include "tune/parts/loops.h"
@@ -34,6 +35,10 @@ Result<BlockRef> pack_panels(Schedule& s, BlockRef block, const Buffer& buffer, 
   FETTLE_TRY(const BlockRef panels, cache_read(s, {.block = block, .read_index = read}));
   FETTLE_TRY_VOID(transform_layout(s, {.block = panels, .index_map = layout}));
   return panels;
+}
+
+int64_t room_in_l2(const Target& target) {
+  return static_cast<int64_t>(preferences::kOfSecondLevelForTiles * static_cast<double>(cache_bytes(target, 1)));
 }
 
 IndexMap moved_last(size_t rank, size_t dim) {

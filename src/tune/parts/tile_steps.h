@@ -23,6 +23,9 @@ Result<int64_t> read_index_of(const Schedule& s, BlockRef block, const Buffer& b
 /// Reads `buffer` through a copy of this layout, which is returned.
 Result<BlockRef> pack_panels(Schedule& s, BlockRef block, const Buffer& buffer, const IndexMap& layout);
 
+/// Of the second-level cache, bytes of rows that may go through all panels together.
+int64_t room_in_l2(const Target& target);
+
 /// Moves a dimension behind all others: (d0, d1, d2), 0 → (d1, d2, d0).
 IndexMap moved_last(size_t rank, size_t dim);
 
