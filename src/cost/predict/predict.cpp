@@ -9,11 +9,14 @@ constexpr double kLineBytes = 64, kLimitSharpness = 1.5;
 /// Kernels that a cache holds what belongs to, at least.
 constexpr double kOthers = 4;
 
-MachineCosts costs_of(const Target& target, const MicroKernelTable* micro_kernels) {
-  return micro_kernels ? micro_kernels->costs() : describe_costs(target);
-}
-
 }  // namespace
+
+MachineCosts costs_of(const Target& target, const MicroKernelTable* micro_kernels) {
+  if (!micro_kernels) return describe_costs(target);
+  MachineCosts costs = micro_kernels->costs();
+  costs.streams = target.streams;
+  return costs;
+}
 
 double predict_seconds(const LoweredKernel& kernel, const Target& target, int threads,
                        const MicroKernelTable* micro_kernels) {
