@@ -44,7 +44,8 @@ Result<Target> named_target(std::string_view name, const OpenOptions& options) {
   FETTLE_TRY_VOID(device_of(target));
   const int streams = std::max(options.streams, 1);
   if (target.kind != "llvm") return share_of(std::move(target), streams);
-  target.threads = options.threads > 0 ? streams * options.threads : available_threads();
+  const bool is_here = target.fingerprint() == detect_host().fingerprint();
+  target.threads = options.threads > 0 && !is_here ? streams * options.threads : available_threads();
   return share_of(std::move(target), streams, options.threads);
 }
 

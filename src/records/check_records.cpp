@@ -11,7 +11,8 @@
 namespace fettle {
 namespace {
 
-/// The runner for tasks of so many threads and streams, started when first asked for; one at a time, since each has its workers.
+/// The runner for tasks of so many threads and streams, started when first asked for; one at a time, since each has its
+/// workers.
 class Runners {
  public:
   Result<LocalMeasurer*> of(const Target& target) {

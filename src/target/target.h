@@ -74,8 +74,8 @@ Target detect_host(int threads = 0);
 /// matrix products), with usual caches, for cross compilation and tests; "opencl" (what every device of some size has);
 /// "cuda", "cuda -arch sm_80", sm_90 or sm_90a; "dae" (accelerator.h). E709.
 Result<Target> parse_target(std::string_view text);
-/// The machine as one of `streams` calls that run on it at once sees it. It has `threads` (0: machine.threads / streams)
-/// and its part of each cache that streams share, by how many threads share that.
+/// The machine as one of `streams` calls at once sees it: with `threads`, or, where that is 0, its part of those of the
+/// machine. Of each cache that streams share it has its part, by how many threads share that.
 ///   8 threads, L2 1 MiB of one each, L3 32 MiB of all; 4 streams   →   2 threads, L2 1 MiB, L3 8 MiB
 /// One stream: the machine itself, with `threads` if they are given. E709 streams < 1, they need more threads than
 /// machine.threads, or the machine is no CPU.

@@ -231,8 +231,8 @@ int be_candidate(const LoadedKernel& candidate, const BufferStore::Arguments& ar
   if (request.timing) {
     gather_team(stream.context()->team);
     if (request.streams > 1) others.emplace(request, place, ints);
-    // The other streams run whatever is timed, the reference in its turn as well. So a ratio is that of two servers, one
-    // of which has the candidate on all streams, the other the reference.
+    // The other streams run whatever is timed, the reference in its turn as well. So a ratio is that of two servers:
+    // one has the candidate on all streams, the other the reference.
     const auto timed = [&](std::function<int32_t()> one, CandidateEntry entry) {
       std::function<void()> turn;
       if (others) turn = [&others, entry] { others->turn_to(entry); };
