@@ -8,7 +8,7 @@ PYTHON := build/python/bin/python
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.c')
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-decode bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-polyhedral bench-python bench-quantised bench-recurrent bench-schedule bench-search bench-shapes bench-sizes bench-split bench-tasks bench-threads bench-tiles bench-torch bench-vendor check-hostile check-jax check-stablehlo check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format gpu-bundle lint sdist wheel site clean distclean help
+.PHONY: build setup configure test fetch models demo bench bench-attention bench-candidates bench-core bench-cuda bench-decode bench-import bench-jax bench-learning bench-robust bench-model bench-numerics bench-operators bench-polyhedral bench-python bench-quantised bench-recurrent bench-schedule bench-search bench-shapes bench-sizes bench-split bench-streams bench-tasks bench-threads bench-tiles bench-torch bench-vendor check-hostile check-jax check-stablehlo check-torch check-wheel conformance docs reference fuzz fuzz-models fuzz-parsers format gpu-bundle lint sdist wheel site clean distclean help
 
 build: configure ## Build everything (the default); binaries are in build/bin
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -105,6 +105,9 @@ bench-sizes: build models ## Kernels and models whose sizes are open beside thos
 
 bench-split: build ## Products of single precision in parts of bf16, by AMX, over the FMA peak, and their errors
 	@$(BUILD)/bin/bench-split $(ARGS)
+
+bench-streams: build models ## As many calls at once as cores: tuned for that and for one call, beside ONNX Runtime
+	@PYTHONPATH=$(BUILD)/python-package $(PYTHON) benchmarks/bench_streams.py $(ARGS)
 
 bench-tasks: build models ## Three models tuned for five minutes each: which tasks improve, how far others are from the machine's limits
 	@$(BUILD)/bin/bench-tasks --fresh

@@ -55,7 +55,7 @@ CANDIDATE_COLUMNS = [
     "space, hashes and the rest",
 ]
 # Tables of one row a figure, named like their files.
-PLAIN = ["model", "schedule", "threads", "robust", "search", "tasks", "operators", "vendor"]
+PLAIN = ["model", "schedule", "threads", "robust", "search", "streams", "tasks", "operators", "vendor"]
 # Tables of docs/numerics.md: how their figures begin; the last one has what is left.
 NUMERICS = {"means": "mean of ", "products": "product ", "convolutions": "convolution ", "others": ""}
 # Columns of the table of searches: modes of bench-search.

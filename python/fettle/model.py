@@ -297,8 +297,8 @@ def _source(model, folder, function=""):
     raise TypeError(f"a model is a path, bytes of an ONNX file, a ModelProto, a fettle.Graph or a comprehension, not {type(model).__name__}")
 
 
-def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database="", without=(), keep_denormals=False,
-            cache=True, folder=None, vendor=(), target="", team=None, function=""):
+def compile(model, *, shapes=None, sizes=None, states=None, threads=0, streams=0, database="", without=(),
+            keep_denormals=False, cache=True, folder=None, vendor=(), target="", team=None, function=""):
     """Compiles a model for this machine, or a GPU, and gives a `fettle.Model`.
 
     model     a path (of a model's file, or of a library that `fettle compile` wrote), the bytes of an ONNX file, an
@@ -307,6 +307,8 @@ def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database=
     sizes     narrows what is open: {"N": {"min": 1, "max": 64, "multiple": 8, "tune_at": 16}}
     states    which output of a call is which input of the next: {"past": "present"}; see Model.context
     threads   that it runs on; 0: as many as this process may use
+    streams   calls at once that it is made for, each on `threads` of its own (0: its share of them). 0: one, or what a
+              library was compiled for
     database  recorded schedules, a path: the best are used
     without   passes over the graph (fettle.graph_passes) that are left out, to find where results come to differ
     keep_denormals  whether numbers below 1.2e-38 (float32, bfloat16; float64: 2.2e-308) are computed with; else they
@@ -331,6 +333,6 @@ def compile(model, *, shapes=None, sizes=None, states=None, threads=0, database=
     ([2.0, 4.0], [6.0])
     """
     target = target if isinstance(target, str) else ",".join(target)
-    return Model(_fettle._open_model(_source(model, folder, function), dict(shapes or {}), threads, os.fsdecode(database),
-                                     dict(sizes or {}), dict(states or {}), list(without), bool(keep_denormals),
+    return Model(_fettle._open_model(_source(model, folder, function), dict(shapes or {}), threads, streams,
+                                     os.fsdecode(database), dict(sizes or {}), dict(states or {}), list(without), bool(keep_denormals),
                                      bool(cache), list(vendor), target, team))  # fmt: skip

@@ -194,8 +194,8 @@ class _Progress:
 
 
 class ModelReport(collections.namedtuple(
-    "ModelReport", "database tasks trials measured seconds interrupted untuned_ms tuned_ms kept_untuned other_schedules")):  # fmt: skip
-    """What tuning a model came to."""
+    "ModelReport", "database tasks trials measured seconds interrupted streams untuned_ms tuned_ms kept_untuned other_schedules")):  # fmt: skip
+    """What tuning a model came to. The times are of one run, with those of the other streams at once."""
 
     __slots__ = ()
 
@@ -205,7 +205,16 @@ class ModelReport(collections.namedtuple(
     def __repr__(self):
         return f"<ModelReport {self.trials} trials, {self._latency()}>"
 
+    @property
+    def runs_per_second(self):
+        """Of all streams together, tuned; 0: not timed."""
+        return self.streams * 1e3 / self.tuned_ms if self.tuned_ms else 0
+
     def _latency(self):
+        text = self._of_one_run()
+        return f"{self.streams} streams, {text}" if self.streams > 1 else text
+
+    def _of_one_run(self):
         if self.untuned_ms == 0:
             return "interrupted" if self.interrupted else "the whole model was not timed"
         if self.kept_untuned:
@@ -226,20 +235,20 @@ def _path(database):
     return os.fsdecode(database) if isinstance(database, (str, bytes, os.PathLike)) else None
 
 
-def _tune_model(model, threads, time, trials, database, seed, max_error, shapes, sizes, vendor, function):
+def _tune_model(model, threads, streams, time, trials, database, seed, max_error, shapes, sizes, vendor, function):
     from .model import _source
     path = _path(database)
     if not path:
         raise Error("E709", "database is missing: the path where records are kept, for fettle.compile(database=…)")
     time = 300 if time is None and trials is None else time
     trials = (1 << 62) if trials is None else trials
-    return Tuning(_fettle._tune_model(_source(model, None, function), dict(shapes or {}), dict(sizes or {}), path, threads,
+    return Tuning(_fettle._tune_model(_source(model, None, function), dict(shapes or {}), dict(sizes or {}), path, threads, streams,
                                       _seconds(time), trials, seed, float(max_error), list(vendor)), path)  # fmt: skip
 
 
 def tune(program, target=None, threads=None, generation=None, space=None, strategy=None, cost_model=None, runner=None,
          database=None, trials=None, time=None, seed=0, batch=None, check_all=False, max_error=math.inf,
-         callbacks=(), progress=None, shapes=None, sizes=None, vendor=(), function=""):  # fmt: skip
+         callbacks=(), progress=None, streams=0, shapes=None, sizes=None, vendor=(), function=""):  # fmt: skip
     """Searches for the fastest schedules of a program or a model.
 
     program     a Func: returns a TuneReport when it is over. A model, as fettle.compile takes it: returns a Tuning at once,
@@ -251,6 +260,8 @@ def tune(program, target=None, threads=None, generation=None, space=None, strate
     max_error   of what an algorithm adds to the error, in units of epsilon, at most: 100 leaves Winograd's out
 
     Of a model:
+    streams         calls at once that it is tuned for, each on `threads` of its own (None: its share of them); 0: one.
+                    fettle.compile is told as well. A program is tuned for fettle.Target(streams=…)
     shapes, sizes, function   as fettle.compile takes them
     vendor          libraries whose kernels are candidates, too: ("onednn",); fettle.compile is told as well
 
@@ -271,9 +282,9 @@ def tune(program, target=None, threads=None, generation=None, space=None, strate
         wrong = next((name for name, value in given.items() if value is not None), None)
         if wrong:
             raise Error("E709", f"{wrong} is for programs, and a model is tuned")
-        return _tune_model(program, threads or 0, time, trials, database, seed, max_error, shapes, sizes, vendor, function)
-    if shapes or sizes or vendor or function:
-        raise Error("E709", "shapes, sizes, vendor and function are for models, and a program is tuned")
+        return _tune_model(program, threads or 0, streams, time, trials, database, seed, max_error, shapes, sizes, vendor, function)
+    if streams or shapes or sizes or vendor or function:
+        raise Error("E709", "streams, shapes, sizes, vendor and function are for models, and a program is tuned")
     threads = 1 if threads is None else threads
     if runner is None:
         runner = LocalRunner(target, threads)

@@ -17,5 +17,6 @@ using SizesGiven = std::map<std::string, std::map<std::string, std::variant<int6
 /// E709
 OpenSizes open_sizes(const SizesGiven& given);
 void check_threads(int threads);
+void check_streams(int streams);
 
 }  // namespace fettle::python

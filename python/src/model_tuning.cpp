@@ -53,6 +53,7 @@ class ModelTuning {
   }
 
   void stop() { stop_ = true; }
+  int streams() const { return job_.options.target.streams; }
 
   /// The next event, in the order that they happened. Nothing: none came in this time, or it is over.
   std::optional<TuneProgress> next(double seconds) {
@@ -128,8 +129,9 @@ nb::tuple event_of(const TuneProgress& p) {
                         p.elapsed_s, p.left_s);
 }
 
-nb::dict result_of(const TuneModelResult& result) {
+nb::dict result_of(const TuneModelResult& result, int streams) {
   nb::dict made;
+  made["streams"] = streams;
   nb::list tasks;
   for (const TaskReport& task : result.report.tasks)
     tasks.append(nb::make_tuple(task.label, task.trials, task.default_s, task.best_s));
@@ -162,15 +164,16 @@ void bind_model_tuning(nb::module_& m) {
           nb::arg("seconds"))
       .def("_is_over", [](PyModelTuning& t) { return t.run->is_over(); })
       .def("_stop", [](PyModelTuning& t) { t.run->stop(); })
-      .def("_result", [](PyModelTuning& t) { return result_of(take(t.run->result())); });
+      .def("_result", [](PyModelTuning& t) { return result_of(take(t.run->result()), t.run->streams()); });
   m.def(
       "_tune_model",
       [](const PySource& source, const InputShapes& shapes, const SizesGiven& sizes, const std::string& database,
-         int threads, double seconds, int64_t trials, uint64_t seed, double max_error,
+         int threads, int streams, double seconds, int64_t trials, uint64_t seed, double max_error,
          const std::vector<std::string>& vendor) {
         ModelTuning::Job job{source.source, shapes, open_sizes(sizes), database, {}};
         check_threads(threads);
-        job.options.target = detect_host(threads);
+        check_streams(streams);
+        job.options.target = take(target_of({.threads = threads, .streams = streams}));
         job.options.threads = job.options.target.threads;
         job.options.seconds = seconds;
         job.options.trials = trials;
@@ -182,7 +185,8 @@ void bind_model_tuning(nb::module_& m) {
         return std::make_unique<PyModelTuning>(PyModelTuning{std::make_unique<ModelTuning>(std::move(job))});
       },
       nb::arg("source"), nb::arg("shapes"), nb::arg("sizes"), nb::arg("database"), nb::arg("threads"),
-      nb::arg("seconds"), nb::arg("trials"), nb::arg("seed"), nb::arg("max_error"), nb::arg("vendor"));
+      nb::arg("streams"), nb::arg("seconds"), nb::arg("trials"), nb::arg("seed"), nb::arg("max_error"),
+      nb::arg("vendor"));
 }
 
 }  // namespace fettle::python

@@ -101,6 +101,9 @@ OpenSizes open_sizes(const SizesGiven& given) {
 void check_threads(int threads) {
   if (threads < 0 || threads > 1024) raise(ErrorCode::E709, "threads are 0 … 1024");
 }
+void check_streams(int streams) {
+  if (streams < 0 || streams > 256) raise(ErrorCode::E709, "streams are 1 … 256, or 0 for the default");
+}
 
 void bind_models(nb::module_& m) {
   nb::class_<PyModelContext> context(m, "ContextBase");
@@ -140,14 +143,17 @@ void bind_models(nb::module_& m) {
       });
   bind_model_calls(model, context);
   bind_model_profile(model, context);
-  const auto open = [](const PySource& source, const InputShapes& shapes, int threads, const std::string& database,
-                       const SizesGiven& sizes, const std::map<std::string, std::string>& states,
-                       const std::vector<std::string>& without, bool keep_denormals, bool cache,
-                       const std::vector<std::string>& vendor, const std::string& target, const PyTeam* team) {
+  const auto open = [](const PySource& source, const InputShapes& shapes, int threads, int streams,
+                       const std::string& database, const SizesGiven& sizes,
+                       const std::map<std::string, std::string>& states, const std::vector<std::string>& without,
+                       bool keep_denormals, bool cache, const std::vector<std::string>& vendor,
+                       const std::string& target, const PyTeam* team) {
     check_threads(threads);
+    check_streams(streams);
     const FettleHostTeam host_team = team ? openmp_team(*team->openmp) : FettleHostTeam{};
     std::vector<std::string> warnings;
     const OpenOptions options{.threads = threads,
+                              .streams = streams,
                               .target = target,
                               .shapes = shapes,
                               .database = database,
@@ -167,9 +173,9 @@ void bind_models(nb::module_& m) {
       if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 2) != 0) throw nb::python_error();
     return std::make_unique<PyModel>(facts_of(take(std::move(model))));
   };
-  m.def("_open_model", open, nb::arg("source"), nb::arg("shapes"), nb::arg("threads"), nb::arg("database"),
-        nb::arg("sizes"), nb::arg("states"), nb::arg("without"), nb::arg("keep_denormals"), nb::arg("cache"),
-        nb::arg("vendor"), nb::arg("target"), nb::arg("team").none());
+  m.def("_open_model", open, nb::arg("source"), nb::arg("shapes"), nb::arg("threads"), nb::arg("streams"),
+        nb::arg("database"), nb::arg("sizes"), nb::arg("states"), nb::arg("without"), nb::arg("keep_denormals"),
+        nb::arg("cache"), nb::arg("vendor"), nb::arg("target"), nb::arg("team").none());
   nb::class_<PySource>(m, "ModelSource");
   m.def(
       "_source_of_path",

@@ -35,18 +35,19 @@ void bind_programs(nb::module_& m) {
   nb::class_<Target>(m, "Target", "What a machine is: parse with fettle.Target(\"host\").")
       .def(
           "__init__",
-          [](Target* self, const std::string& text, int threads) {
+          [](Target* self, const std::string& text, int threads, int streams) {
             Target target = take(parse_target(text));
             if (threads < 0 || threads > 4096) raise(ErrorCode::E709, "threads are 0 … 4096");
-            if (threads > 0) target.threads = threads;
-            new (self) Target(std::move(target));
+            new (self) Target(take(share_of(std::move(target), streams, threads)));
           },
-          nb::arg("text") = "host", nb::arg("threads") = 0)
+          nb::arg("text") = "host", nb::arg("threads") = 0, nb::arg("streams") = 1,
+          "`streams`: calls at once, of which each has `threads` of its own, by default its share.")
       .def("__repr__", [](const Target& t) { return describe(t); })
       .def_prop_ro("kind", [](const Target& t) { return t.kind; })
       .def_prop_ro("vector_bits", [](const Target& t) { return t.vector_bits; })
       .def_prop_ro("vector_registers", [](const Target& t) { return t.vector_registers; })
       .def_prop_ro("threads", [](const Target& t) { return t.threads; })
+      .def_prop_ro("streams", [](const Target& t) { return t.streams; })
       .def_prop_ro("cache_bytes",
                    [](const Target& t) {
                      std::vector<int64_t> sizes;

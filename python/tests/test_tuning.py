@@ -531,6 +531,27 @@ class TunedModels(unittest.TestCase):
                 made = fettle.compile(self.graph(), threads=1, database=database)(x)
                 numpy.testing.assert_array_equal(made, numpy.full((32, 48), 64))
 
+    @unittest.skipIf(fettle.Target().threads < 2, "one thread cannot be shared")
+    def test_a_model_is_tuned_for_calls_at_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "records.db")
+            report = fettle.tune(self.graph(), trials=4, streams=2, threads=1, database=path).result(progress=False)
+            self.assertEqual(report.streams, 2)
+            self.assertAlmostEqual(report.runs_per_second, 2000 / report.tuned_ms)
+            self.assertIn("2 streams", repr(report))
+            made = fettle.compile(self.graph(), streams=2, threads=1, database=path, cache=False)
+            x = numpy.ones((32, 64), "float32")
+            numpy.testing.assert_array_equal(made(x), numpy.full((32, 48), 64))
+            of_one = fettle.tune(self.graph(), trials=1, threads=1, database=path).result(progress=False)
+            self.assertEqual(of_one.measured, 1, "records of two calls at once are none of one's")
+
+    @unittest.skipIf(fettle.Target().threads < 2, "one thread cannot be shared")
+    def test_a_program_is_tuned_for_calls_at_once(self):
+        target = fettle.Target(threads=1, streams=2)
+        self.assertEqual((target.threads, target.streams), (1, 2))
+        report = fettle.tune(matmul(16), target, trials=3)
+        self.assertEqual(report.failed, 0)
+
     def test_a_notebook_shows_how_far_it_is(self):
         kernel, shell = Kernel(), types.ModuleType("IPython")
         shell.get_ipython = lambda: types.SimpleNamespace(kernel=kernel)
@@ -588,6 +609,11 @@ class TunedModels(unittest.TestCase):
         refused("E709", "database is missing")
         refused("E709", "no duration", database="x.db", time="5 parsecs")
         refused("E709", "space is for programs", database="x.db", space="rules")
+        refused("E709", "streams are 1", database="x.db", streams=-1)
+        refused("E709", "need 2000", database="x.db", streams=2, threads=1000)
+        self.assertRaisesRegex(fettle.Error, "E709.*streams are 1", fettle.compile, self.graph(), streams=-1)
+        self.assertRaisesRegex(fettle.Error, "E709.*are for models", fettle.tune, matmul(8), streams=2)
+        self.assertRaisesRegex(fettle.Error, "E709.*one stream at least", fettle.Target, "host", 1, 0)
         with tempfile.TemporaryDirectory() as folder:
             tuning = fettle.tune("no such.onnx", database=os.path.join(folder, "x.db"))
             self.assertRaisesRegex(fettle.Error, "E601", tuning.result)

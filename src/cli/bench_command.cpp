@@ -81,7 +81,10 @@ Result<Report> bench_model(const Options& options) {
     return fail(ErrorCode::E709, "'" + options.seconds_text + "' is no duration such as 10s", "--time");
   if (!options.against.empty() && is_library_path(options.model.path))
     return fail(ErrorCode::E709, "other engines need the ONNX file, not a compiled model", "--against");
+  // A library says itself how many calls at once it was made for.
+  const int streams = is_library_path(options.model.path) ? 0 : options.streams;
   FETTLE_TRY(const Model model, open_model(options.model, {.threads = options.threads,
+                                                           .streams = streams,
                                                            .target = options.target,
                                                            .shapes = options.shapes,
                                                            .database = database_to_read(options.database),
@@ -145,9 +148,10 @@ Command add_bench_command(App& app) {
                       ->type_name("onnxruntime,openvino");
   made->add_option("--seed", options->seed, "of the random inputs")->capture_default_str();
   auto* profile = made->add_flag("--profile", options->profile, "also the time of each kernel");
-  made->add_option("--streams", options->streams,
-                   "so many calls at once, each in a context of its own, all on the model's threads: runs in a second, "
-                   "and how long one takes; beside one call at a time")
+  made->add_option(
+          "--streams", options->streams,
+          "so many calls at once, each in a context of its own, for which a model file is compiled, as by compile "
+          "--streams: runs in a second, and how long one takes; beside one call at a time")
       ->between(1, 256)
       ->excludes(against)
       ->excludes(profile);

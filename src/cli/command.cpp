@@ -329,6 +329,14 @@ void add_threads(App* app, int* threads) {
       ->between(1, 1024);
 }
 
+Option* add_streams(App* app, int* streams) {
+  return app
+      ->add_option("--streams", *streams,
+                   "for so many calls at once, each on --threads of its own, by default its share of all that this "
+                   "process may use; default: one call")
+      ->between(1, 256);
+}
+
 namespace {
 
 void add_target_option(App* app, std::string* target, bool takes_several, const std::string& help) {

@@ -110,6 +110,8 @@ void add_vendor(App* app, KernelSources* sources);
 void add_workload_equality(App* app, WorkloadEquality* equality, size_t modes);
 /// --threads N, 1 to 1024; 0 stands for as many as this process may use.
 void add_threads(App* app, int* threads);
+/// --streams N, 1 to 256: calls at once that a model is compiled for.
+Option* add_streams(App* app, int* streams);
 /// Of a compiled model: which of its targets is taken.
 void add_target(App* app, std::string* target);
 /// One or several, separated by commas.

@@ -15,7 +15,7 @@ namespace {
 struct Options {
   ModelFile model;
   std::string target, out, database;
-  int threads = 0;
+  int threads = 0, streams = 0;
   InputShapes shapes;
   OpenSizes sizes;
   PassNames without;
@@ -32,6 +32,7 @@ Result<Report> compile(const Options& options) {
   const std::string database = options.untuned ? std::string() : database_to_read(options.database);
   FETTLE_TRY(const CompiledModel model, compile_source(options.model,
                                                        {.threads = options.threads,
+                                                        .streams = options.streams,
                                                         .target = options.target,
                                                         .shapes = options.shapes,
                                                         .database = database,
@@ -97,6 +98,7 @@ Command add_compile_command(App& app) {
   add_max_error(made, &options->max_error);
   add_vendor(made, &options->vendor);
   add_threads(made, &options->threads);
+  add_streams(made, &options->streams);
   add_targets(made, &options->target);
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);

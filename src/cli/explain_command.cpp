@@ -24,7 +24,7 @@ struct Options {
   std::string node, function;  // of the model
   InputShapes shapes;
   PassNames without;
-  int threads = 0;
+  int threads = 0, streams = 0;
   std::string program, trace;  // files
   std::string database, task;  // or the best record of a task
   uint64_t seed = 0;
@@ -120,6 +120,7 @@ Result<Report> explain(const Options& options) {
     if (options.code.empty()) return fail(ErrorCode::E709, "give the model's file, too", "--why");
     return explain_why({options.code, options.function}, options.node,
                        {.threads = options.threads,
+                        .streams = options.streams,
                         .shapes = options.shapes,
                         .database = database_to_read(options.database),
                         .warn = progress,
@@ -187,6 +188,7 @@ Command add_explain_command(App& app) {
   add_shapes(made, &options->shapes);
   add_no_pass(made, &options->without);
   add_threads(made, &options->threads);
+  add_streams(made, &options->streams);
   return {made, [options] { return explain(*options); }, &options->json};
 }
 

@@ -34,7 +34,7 @@ struct Options {
   std::string target, database, task, after;
   double max_error = std::numeric_limits<double>::infinity();
   KernelSources vendor;
-  int threads = 0;
+  int threads = 0, streams = 0;
   InputShapes shapes;
   OpenSizes sizes;
   PassNames without;
@@ -93,6 +93,7 @@ Report describe_library(const FettleModelInfo& info) {
                  {"features", info.target_features},
                  {"targets", targets},
                  {"threads", info.default_threads},
+                 {"streams", std::max(info.default_streams, 1)},
                  {"arena_bytes", info.arena_bytes},
                  {"constant_bytes", constant_bytes},
                  {"packed_bytes", packed_bytes},
@@ -101,8 +102,9 @@ Report describe_library(const FettleModelInfo& info) {
                  {"states", states},
                  {"structures", structures},
                  {"kernels", kernels}};
-  report.text = fmt::format("{}, compiled by {} for {} and {} threads\n", info.name, info.compiler, info.target_cpu,
-                            info.default_threads);
+  report.text = fmt::format("{}, compiled by {} for {} and {} threads{}\n", info.name, info.compiler, info.target_cpu,
+                            info.default_threads,
+                            info.default_streams > 1 ? fmt::format(", {} streams", info.default_streams) : "");
   report.text += target_text;
   const auto add = [&](const char* what, const FettleTensor& tensor) {
     report.text += fmt::format("{:<7} {} {}\n", what, tensor.name, tensor_type_to_string(tensor));
@@ -289,17 +291,19 @@ Result<Report> inspect(const Options& options) {
     return report;
   }
   if (options.graph) {
-    FETTLE_TRY(
-        const Graph graph,
-        load_model(options.model, options.shapes, options.sizes, {}, {},
-                   passes_left_out({.threads = options.threads, .target = options.target, .without = options.without}),
-                   options.limits));
+    FETTLE_TRY(const Graph graph, load_model(options.model, options.shapes, options.sizes, {}, {},
+                                             passes_left_out({.threads = options.threads,
+                                                              .streams = options.streams,
+                                                              .target = options.target,
+                                                              .without = options.without}),
+                                             options.limits));
     note_function(options.model, graph, progress);
     report.text = to_text(graph, true);
     report.json = {{"graph", report.text}, {"nodes", graph_json(graph)}};
     return report;
   }
   FETTLE_TRY(const PlannedModel model, plan_source(options.model, {.threads = options.threads,
+                                                                   .streams = options.streams,
                                                                    .target = options.target,
                                                                    .shapes = options.shapes,
                                                                    .database = database_to_read(options.database),
@@ -392,6 +396,7 @@ Command add_inspect_command(App& app) {
   add_vendor(made, &options->vendor);
   add_target(made, &options->target);
   add_threads(made, &options->threads);
+  candidates->excludes(add_streams(made, &options->streams));
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);
   add_states(made, &options->states);

@@ -117,11 +117,12 @@ Result<Report> report(const Options& options) {
   FETTLE_TRY(const std::shared_ptr<Database> database, open_records(options.reported));
   const std::string model_name = options.model.path.empty() ? std::string() : fettle::model_name(options.model);
   FETTLE_TRY(TuningRun run, choose_run(*database, options.run, model_name));
-  const Target target = detect_host(run.threads);
+  const Target target = host_of(run.fingerprint, run.threads).value_or(detect_host(run.threads));
 
   std::optional<CompiledModel> compiled;
   if (!options.model.path.empty()) {
     FETTLE_TRY(compiled, compile_source(options.model, {.threads = run.threads,
+                                                        .streams = target.streams,
                                                         .shapes = options.shapes,
                                                         .database = options.reported,
                                                         .warn = progress,

@@ -25,7 +25,7 @@ struct Options {
   ModelFile model;
   std::string target, database, time_text, page;
   int64_t trials = 0;
-  int threads = 0;
+  int threads = 0, streams = 0;
   uint64_t seed = 0;
   int search_threads = 0;
   double max_error = std::numeric_limits<double>::infinity();
@@ -83,6 +83,17 @@ std::string profile_text(const TuneReport& done) {
       "{:.0f} % prepared\n",
       100 * p.measure_s / total_s, 100 * p.propose_s / total_s, 100 * p.learn_s / total_s, 100 * p.confirm_s / total_s,
       100 * p.prepare_s / total_s);
+}
+
+/// What tuning for several calls at once came to: runs that all of them together do in a second.
+std::string throughput_text(const TuneModelResult& tuned, int streams) {
+  const double untuned = streams * 1e3 / tuned.untuned_ms, now = streams * 1e3 / tuned.tuned_ms;
+  const std::string before = fmt::format("{} streams: {:.2f} runs/s", streams, untuned);
+  if (tuned.kept_untuned)
+    return fmt::format("{} untuned, {:.2f} tuned; the defaults are kept for this model\n", before, now);
+  if (tuned.other_schedules == 0) return before + "; nothing was found that is faster than the defaults\n";
+  return fmt::format("{} untuned, {:.2f} tuned, {:.2f} times as many; {} of {} tasks have other schedules\n", before,
+                     now, now / untuned, tuned.other_schedules, tuned.report.tasks.size());
 }
 
 /// What tuning came to for the model as a whole, where that was timed.
@@ -150,6 +161,9 @@ Result<std::unique_ptr<Space>> set_up_search(const Options& options, TuneModelOp
 /// The devices to tune on.
 Result<std::unique_ptr<RemoteMeasurer>> connect(const Options& options, const std::atomic<bool>* stop) {
   if (options.threads > 0) return fail(ErrorCode::E709, "the devices say how many threads they give", "--threads");
+  if (options.streams > 1)
+    return fail(ErrorCode::E709, "devices time one call at a time; tune for several on the machine itself",
+                "--streams");
   RemoteMeasurerOptions remote;
   FETTLE_TRY(remote.tracker, parse_address(options.tracker));
   FETTLE_TRY(remote.credentials, client_credentials(remote.tracker, options.credentials));
@@ -171,14 +185,17 @@ Result<Report> tune(const Options& options) {
     std::error_code ignored;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   }
-  FETTLE_TRY(const Graph graph,
-             load_model(options.model, options.shapes, options.sizes, {}, {},
-                        passes_left_out({.threads = options.threads, .target = options.target}), options.limits));
+  FETTLE_TRY(
+      const Graph graph,
+      load_model(options.model, options.shapes, options.sizes, {}, {},
+                 passes_left_out({.threads = options.threads, .streams = options.streams, .target = options.target}),
+                 options.limits));
   note_function(options.model, graph, progress);
   InterruptGuard guard;
   tuning.stop = &guard.interrupted();
   std::unique_ptr<RemoteMeasurer> devices;
-  FETTLE_TRY(tuning.target, target_of({.threads = options.threads, .target = options.target}));
+  FETTLE_TRY(tuning.target,
+             target_of({.threads = options.threads, .streams = options.streams, .target = options.target}));
   if (!options.tracker.empty()) {
     FETTLE_TRY(devices, connect(options, tuning.stop));
     tuning.runner = devices.get();
@@ -215,6 +232,7 @@ Result<Report> tune(const Options& options) {
   Report report;
   report.json = {{"database", path},
                  {"threads", tuning.threads},
+                 {"streams", tuning.target.streams},
                  {"tasks", json_list(done.tasks, [](const TaskReport& task) { return describe(task); })},
                  {"failures", json_list(done.failures, [](const FailureKind& kind) { return describe(kind); })},
                  {"trials", done.trials},
@@ -239,7 +257,10 @@ Result<Report> tune(const Options& options) {
   if (done.stopped) report.text += "interrupted; all that was measured is kept\n";
   if (tuned->tuned_ms > 0) {
     report.json["latency_ms"] = {{"untuned", tuned->untuned_ms}, {"tuned", tuned->tuned_ms}};
-    report.text += latency_text(*tuned);
+    const int streams = tuning.target.streams;
+    report.json["runs_per_second"] = {{"untuned", streams * 1e3 / tuned->untuned_ms},
+                                      {"tuned", streams * 1e3 / tuned->tuned_ms}};
+    report.text += streams > 1 ? throughput_text(*tuned, streams) : latency_text(*tuned);
     if (tuned->kept_defaults > 0)
       report.text +=
           fmt::format("{} tasks keep their defaults, which are faster inside the model\n", tuned->kept_defaults);
@@ -322,6 +343,7 @@ Command add_tune_command(App& app) {
   key->needs(tracker);
   add_credentials(made, &options->credentials);
   add_threads(made, &options->threads);
+  add_streams(made, &options->streams);
   add_target(made, &options->target);
   add_shapes(made, &options->shapes);
   add_sizes(made, &options->sizes);

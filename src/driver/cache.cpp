@@ -85,10 +85,10 @@ Result<Digest> digest_of_source(const ModelSource& source, FileDigests& digests)
 std::string text_of(const OpenOptions& options) {
   const Target target = detect_host(options.threads);
   std::string text = options.target.empty() ? std::string() : fmt::format("target {}\n", options.target);
-  text +=
-      fmt::format("{}\n{}\n{}\n{} {}\nthreads {} {}\nbound {} equality {}\n", name_and_version(), program_versions(),
-                  program_identity(), target.feature_key(), target.fingerprint().hex(), target.threads, options.threads,
-                  options.max_error_bound, static_cast<int>(options.workload_equality));
+  text += fmt::format("{}\n{}\n{}\n{} {}\nthreads {} {} streams {}\nbound {} equality {}\n", name_and_version(),
+                      program_versions(), program_identity(), target.feature_key(), target.fingerprint().hex(),
+                      target.threads, options.threads, options.streams, options.max_error_bound,
+                      static_cast<int>(options.workload_equality));
   for (const KernelSourceDef* source : options.kernel_sources)
     text += fmt::format("source {} {}\n", source->name, source->version().value_or(""));
   for (const auto& [name, shape] : options.shapes) {

@@ -185,6 +185,7 @@ Result<CompiledModel> package_model(const BuiltModel& built) {
   artefact.target = planned.options.target_name;
   artefact.target_cpu = on_device ? fmt::format("{} {}", target.kind, target.cpu) : target.cpu;
   artefact.default_threads = planned.options.threads;
+  artefact.default_streams = target.streams;
   artefact.entry = "fettle_host";
   artefact.arena_bytes = planned.arena_bytes();
   std::vector<std::pair<std::string, const Value*>> inputs, outputs;

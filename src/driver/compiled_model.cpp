@@ -139,6 +139,7 @@ Result<std::shared_ptr<const FettleModelInfo>> CompiledModel::load() const {
   info.abi_version = FETTLE_ABI_VERSION;
   info.struct_bytes = sizeof info;
   info.default_threads = artefact.default_threads;
+  info.default_streams = artefact.default_streams;
   info.name = artefact.name.c_str();
   info.compiler = artefact.compiler.c_str();
   info.target_cpu = artefact.target_cpu.c_str();

@@ -38,11 +38,15 @@ Result<> own_lent_constants(const OnnxModel& model, std::map<const std::byte*, s
   return {};
 }
 
-Result<Target> named_target(std::string_view name, int threads) {
+/// Of another machine it is not known how many threads it has: enough, where their number is given.
+Result<Target> named_target(std::string_view name, const OpenOptions& options) {
   FETTLE_TRY(Target target, parse_target(name));
   FETTLE_TRY_VOID(device_of(target));
-  if (target.kind == "llvm") target.threads = threads > 0 ? threads : available_threads();
-  return target;
+  const int streams = std::max(options.streams, 1);
+  if (target.kind != "llvm") return share_of(std::move(target), streams);
+  const bool is_here = target.fingerprint() == detect_host().fingerprint();
+  target.threads = options.threads > 0 && !is_here ? streams * options.threads : available_threads();
+  return share_of(std::move(target), streams, options.threads);
 }
 
 /// Vectors first, then instruction sets.
@@ -53,10 +57,10 @@ std::pair<int, int64_t> strength(const Target& target) {
 }  // namespace
 
 Result<Target> target_of(const OpenOptions& options) {
-  if (options.target.empty()) return detect_host(options.threads);
+  if (options.target.empty()) return share_of(detect_host(), std::max(options.streams, 1), options.threads);
   if (options.target.find(',') != std::string::npos)
     return fail(ErrorCode::E709, "only `compile` takes several targets", options.target);
-  return named_target(options.target, options.threads);
+  return named_target(options.target, options);
 }
 
 Result<std::vector<NamedTarget>> targets_of(const OpenOptions& options) {
@@ -71,7 +75,7 @@ Result<std::vector<NamedTarget>> targets_of(const OpenOptions& options) {
     end = left.find(',');
     const std::string name(left.substr(0, end));
     if (name.empty()) return fail(ErrorCode::E709, "a target of several has no name", options.target);
-    FETTLE_TRY(Target target, named_target(name, options.threads));
+    FETTLE_TRY(Target target, named_target(name, options));
     if (target.kind != "llvm" || target.arch != "x86_64")
       return fail(ErrorCode::E709,
                   fmt::format("{} is no x86-64 processor: several targets are levels of one processor; compile a file "
@@ -176,6 +180,7 @@ Result<CompiledModel> compile_source(const ModelSource& source, const OpenOption
 FettleOptions run_options(const OpenOptions& options) {
   FettleOptions run{};
   run.threads = options.threads;
+  run.streams = options.streams;
   run.pin = options.pin ? 1 : 0;
   run.keep_denormals = options.keep_denormals ? 1 : 0;
   run.host_team = options.host_team;

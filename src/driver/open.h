@@ -19,6 +19,9 @@ namespace fettle {
 
 struct OpenOptions {
   int threads = 0;  // 0: as many as this process may use; of a library: what it was compiled for
+  /// Calls at once, each on `threads` of its own; these are then as many as each can have (share_of). 0: one; of a
+  /// library: what it was compiled for.
+  int streams = 0;
   /// That a model is compiled for, as parse_target has it, or several, as targets_of does; empty: this machine's CPU.
   /// Of a library: which of its targets is taken; empty: the best that this machine runs.
   std::string target = {};
@@ -39,7 +42,8 @@ struct OpenOptions {
   KernelSources kernel_sources = {};          // whose kernels are used where they were measured to be faster
 };
 
-/// What a model is compiled for. E709 there is no such target, or several are named · E301 no device runs its kernels.
+/// What a model is compiled for. E709 there is no such target, or several are named, or streams cannot share it · E301
+/// no device runs its kernels.
 Result<Target> target_of(const OpenOptions& options);
 
 struct NamedTarget {

@@ -17,9 +17,9 @@ struct StreamTimes {
 };
 
 /// Runs the model on these inputs for so long, in `streams` contexts at once, each on a thread of its own that calls
-/// again as soon as it has its outputs. All contexts share the model's team. Each has run once before the time begins,
-/// and finishes what it has begun when it ends. E709 streams < 1 or seconds <= 0 · E710 the system refuses a thread.
-/// Errors also: those of make_context and of runs; one of them ends all streams.
+/// again as soon as it has its outputs. Contexts take the threads of the model's streams in turn. Each has run once
+/// before the time begins, and finishes what it has begun when it ends. E709 streams < 1 or seconds <= 0 · E710 the
+/// system refuses a thread. Errors also: those of make_context and of runs; one of them ends all streams.
 Result<StreamTimes> time_streams(const Model& model, const std::vector<NamedTensor>& inputs, int streams,
                                  double seconds);
 

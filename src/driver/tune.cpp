@@ -20,6 +20,7 @@
 #include "generations/registry.h"
 #include "graph/plan/plan.h"
 #include "measure/local_measurer.h"
+#include "measure/neighbours.h"
 #include "records/preference.h"
 #include "tune/describe.h"
 
@@ -108,6 +109,7 @@ class TunedCheck {
   struct Contender {
     CompiledModel compiled;
     ModelContext context;
+    std::vector<ModelContext> others;  // of the other streams
   };
   struct Times {
     std::vector<double> fastest_ms, median_ms;
@@ -137,9 +139,38 @@ class TunedCheck {
   Result<Contender> instantiated(CompiledModel compiled) const {
     FettleOptions run{};
     run.threads = options_.threads;
+    run.streams = options_.target.streams;
     FETTLE_TRY(Model model, compiled.instantiate(run));
     FETTLE_TRY(ModelContext context, model.make_context());
-    return Contender{std::move(compiled), std::move(context)};
+    Contender contender{std::move(compiled), std::move(context), {}};
+    for (int stream = 1; stream < options_.target.streams; ++stream) {
+      FETTLE_TRY(ModelContext other, model.make_context());
+      contender.others.push_back(std::move(other));
+    }
+    return contender;
+  }
+
+  /// The other streams, on which the contender that is timed runs as well; entry i is contender i.
+  Result<std::unique_ptr<Neighbours>> other_streams(const std::vector<Contender*>& contenders) {
+    std::vector<std::vector<Neighbours::Call>> calls(contenders.front()->others.size());
+    for (Contender* contender : contenders) {
+      for (size_t i = 0; i < calls.size(); ++i) {
+        ModelContext& context = contender->others[i];
+        FETTLE_TRY(std::vector<NamedTensor> made, context.make_outputs(inputs_));
+        auto outputs = std::make_shared<std::vector<NamedTensor>>(std::move(made));
+        calls[i].push_back([this, &context, outputs] { return context.run_into(inputs_, *outputs) ? 0 : 1; });
+      }
+    }
+    return Neighbours::start(std::move(calls));
+  }
+
+  /// What `work` comes to while the other streams run this contender.
+  template <class Work>
+  static auto beside(Neighbours& others, int contender, const Work& work) -> decltype(work()) {
+    others.turn_to(contender);
+    auto result = work();
+    if (result && others.status() != 0) return fail(ErrorCode::E710, "a call on another stream failed");
+    return result;
   }
 
   /// With what the database knows, but these tasks with their defaults.
@@ -158,8 +189,14 @@ class TunedCheck {
 
   /// Interleaved; once more where the last is close to the first, and time is left.
   Result<Times> timed(const std::vector<Contender*>& contenders, double seconds) {
+    FETTLE_TRY(const std::unique_ptr<Neighbours> others, other_streams(contenders));
     std::vector<TimedWork> works;
-    for (Contender* c : contenders) works.push_back(timed_model("", c->context, inputs_));
+    for (Contender* c : contenders) {
+      const int number = static_cast<int>(works.size());
+      works.push_back({"", [&others, number, alone = timed_model("", c->context, inputs_)](int runs) {
+                         return beside(*others, number, [&] { return alone.time(runs); });
+                       }});
+    }
     Times times{std::vector<double>(works.size(), std::numeric_limits<double>::infinity()),
                 std::vector<double>(works.size())};
     for (int turn = 0; turn < 2; ++turn) {
@@ -178,11 +215,12 @@ class TunedCheck {
   /// Tasks whose recorded schedule takes longer than the default inside the model, in every one of some rounds.
   Result<std::vector<Digest>> slower_inside(Contender& tuned) {
     constexpr int kRounds = 3, kRuns = 4;
+    FETTLE_TRY(const std::unique_ptr<Neighbours> others, other_streams({&*baseline_, &tuned}));
     std::vector<int> votes(plan_.workloads.size(), 0);
     for (int round = 0; round < kRounds; ++round) {
       if (left_s() <= 0.2) return std::vector<Digest>();
-      FETTLE_TRY(const auto before, call_times(baseline_->context, kRuns));
-      FETTLE_TRY(const auto after, call_times(tuned.context, kRuns));
+      FETTLE_TRY(const auto before, beside(*others, 0, [&] { return call_times(baseline_->context, kRuns); }));
+      FETTLE_TRY(const auto after, beside(*others, 1, [&] { return call_times(tuned.context, kRuns); }));
       std::vector<double> sums(2 * plan_.workloads.size(), 0);
       for (const PlannedCall& call : plan_.calls) {
         const auto a = before.find(call.name), b = after.find(call.name);

@@ -20,7 +20,7 @@
 namespace fettle {
 
 struct TuneModelOptions {
-  Target target;
+  Target target;  // with several streams: tasks and the model are timed while its copies run on the other ones
   int threads = 1;
   double seconds = std::numeric_limits<double>::infinity();  // while the machine is awake, all in all
   int64_t trials = std::numeric_limits<int64_t>::max();
@@ -57,8 +57,10 @@ std::filesystem::path micro_kernel_table_file(const Target& target, const std::f
 
 struct TuneModelResult {
   TuneReport report;
-  uint64_t run = 0;       // TuningRun::id, under which the database has it
-  double untuned_ms = 0;  // of one run of the model: median, the two interleaved; 0: not timed
+  uint64_t run = 0;  // TuningRun::id, under which the database has it
+  /// Of one run of the model, with as many others at once as the target has further streams: median, the two
+  /// interleaved; 0: not timed.
+  double untuned_ms = 0;
   double tuned_ms = 0;
   bool kept_untuned = false;  // the tuned model was slower, so the defaults are what compile will use
   int other_schedules = 0;    // tasks whose schedule is another than the default's, in what compile will make

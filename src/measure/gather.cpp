@@ -2,7 +2,6 @@
 
 #include <sched.h>
 
-#include <atomic>
 #include <chrono>
 
 namespace fettle {
@@ -27,6 +26,14 @@ void meet(void* closure, int64_t) {
 }
 
 }  // namespace
+
+void Gathering::attend() {
+  for (int meeting = 1; meeting <= kMeetings; ++meeting) {
+    arrived_.fetch_add(1, std::memory_order_acq_rel);
+    const Clock::time_point end = Clock::now() + kPatience;
+    while (arrived_.load(std::memory_order_acquire) < meeting * threads_ && Clock::now() < end) sched_yield();
+  }
+}
 
 int gather_team(FettleTeam* team) {
   const int32_t threads = fettle_team_size(team);

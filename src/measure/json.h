@@ -27,7 +27,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuUnits, multiprocessors, warp_threads, thre
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CacheLevel, size_bytes, ways, line_bytes, shared_by_threads)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryScope, name, parent, capacity_bytes, alignment_bytes, shared_by)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Target, kind, arch, cpu, features, vector_bits, vector_registers, fma_per_cycle,
-                                   fma_latency_cycles, frequency_ghz, threads, caches, scopes, thread_axes,
+                                   fma_latency_cycles, frequency_ghz, threads, streams, caches, scopes, thread_axes,
                                    max_threads_per_block, gpu)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TimingOptions, incumbent_s, reference_s, target_half_width, batch_s, min_samples,
                                    max_samples, max_seconds, flush_bytes)

@@ -106,6 +106,55 @@ TEST_F(Measurer, SeveralThreads) {
   for (const MeasureResult& r : measure(traces(4), request)) expect_ok(r);
 }
 
+/// This machine as one of two calls at once sees it; nothing where it has one thread.
+std::optional<Target> half_of_host() {
+  const auto target = share_of(detect_host(), 2);
+  return target ? std::optional(*target) : std::nullopt;
+}
+
+TEST_F(Measurer, StreamsRunBesideWhatIsTimed) {
+  auto o = options();
+  const auto target = half_of_host();
+  if (!target) GTEST_SKIP() << "one thread cannot be shared";
+  o.target = *target;
+  start(o);
+  MeasureRequest request;
+  request.check = true;
+  for (const MeasureResult& r : measure(traces(4), request)) {
+    expect_ok(r);
+    EXPECT_TRUE(r.checked);
+  }
+  // In turn with a reference, which the other stream then runs as well.
+  request.check = false;
+  request.beside_s = 1000;
+  request.beside_trace = traces(3)[2];
+  request.race = false;
+  for (const MeasureResult& r : measure(traces(4), request)) {
+    expect_ok(r);
+    EXPECT_TRUE(r.beside);
+  }
+  EXPECT_EQ(measurer_->restarts(), 0);
+}
+
+TEST_F(Measurer, AFailureOnAnotherStreamIsTheCandidates) {
+  auto o = options();
+  const auto target = half_of_host();
+  if (!target) GTEST_SKIP() << "one thread cannot be shared";
+  o.target = *target;
+  o.worker_args = {"--misbehave", "neighbour-fail:0"};
+  start(o);
+  const auto failed = measure(traces(2));
+  EXPECT_EQ(failed[0].error, ErrorCode::E403) << failed[0].message;
+  expect_ok(failed[1]);
+  o.worker_args = {"--misbehave", "neighbour-crash:0"};
+  start(o);
+  const auto crashed = measure(traces(2));
+  EXPECT_EQ(crashed[0].error, ErrorCode::E403);
+  EXPECT_EQ(crashed[0].signal, SIGSEGV);
+  expect_ok(crashed[1]);
+  EXPECT_EQ(measurer_->restarts(), 0);
+}
+
 TEST_F(Measurer, TracesThatCannotBeBuilt) {
   start(options());
   auto list = traces(2);

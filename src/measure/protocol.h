@@ -13,7 +13,7 @@
 namespace fettle {
 
 /// Raised with every change of a message.
-inline constexpr int kProtocolVersion = 5;
+inline constexpr int kProtocolVersion = 6;
 inline constexpr uint32_t kMaxMessageBytes = 64u << 20;
 
 using Deadline = std::optional<std::chrono::steady_clock::time_point>;  // none: for ever

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <utility>
 
 #include "base/check.h"
 
@@ -93,18 +95,6 @@ class CacheFlusher {
   uint64_t value_ = 0;
 };
 
-/// Calls of this process, by its clock.
-TimeCalls by_clock(const std::function<int32_t()>& call, const Clocks& clocks, CacheFlusher& caches) {
-  return [&call, &clocks, &caches](int64_t calls) {
-    caches.flush();
-    CallTimes times;
-    const double start = clocks.awake_s();
-    for (int64_t i = 0; i < calls && times.status == 0; ++i) times.status = call();
-    times.seconds = clocks.awake_s() - start;
-    return times;
-  };
-}
-
 /// Times calls, and counts them in a Timing.
 class Stopwatch {
  public:
@@ -166,15 +156,27 @@ bool settled(Timing& timing, std::vector<double>& samples, double incumbent, con
 
 }  // namespace
 
+TimeCalls by_clock(std::function<int32_t()> call, const TimingOptions& options, const Clocks& clocks,
+                   std::function<void()> prepare) {
+  const auto caches = std::make_shared<CacheFlusher>(options.flush_bytes);
+  return [call = std::move(call), prepare = std::move(prepare), caches, clocks](int64_t calls) {
+    if (prepare) prepare();
+    caches->flush();
+    CallTimes times;
+    const double start = clocks.awake_s();
+    for (int64_t i = 0; i < calls && times.status == 0; ++i) times.status = call();
+    times.seconds = clocks.awake_s() - start;
+    return times;
+  };
+}
+
 Timing time_call(const std::function<int32_t()>& call, const TimingOptions& options, const Clocks& clocks) {
-  CacheFlusher caches(options.flush_bytes);
-  return time_call(by_clock(call, clocks, caches), options, clocks);
+  return time_call(by_clock(call, options, clocks), options, clocks);
 }
 
 Timing time_beside(const std::function<int32_t()>& call, const std::function<int32_t()>& reference,
                    const TimingOptions& options, const Clocks& clocks) {
-  CacheFlusher caches(options.flush_bytes);
-  return time_beside(by_clock(call, clocks, caches), by_clock(reference, clocks, caches), options, clocks);
+  return time_beside(by_clock(call, options, clocks), by_clock(reference, options, clocks), options, clocks);
 }
 
 Timing time_call(const TimeCalls& call, const TimingOptions& options, const Clocks& clocks) {

@@ -55,6 +55,11 @@ struct Clocks {
 };
 Clocks system_clocks();
 
+/// Calls of this process, by its clock. `prepare` comes before each sample, untimed; then options.flush_bytes are
+/// written.
+TimeCalls by_clock(std::function<int32_t()> call, const TimingOptions& options, const Clocks& clocks = system_clocks(),
+                   std::function<void()> prepare = {});
+
 /// Calls `call` (0: success) at least twice: once to warm up, then timed. But for a first call of more than 10 times
 /// the incumbent's time, and 20 ms above it: that is raced out by itself.
 ///

@@ -11,15 +11,17 @@
 namespace fettle {
 namespace {
 
-/// The runner for tasks of so many threads, started when first asked for; one at a time, since each has its workers.
+/// The runner for tasks of so many threads and streams, started when first asked for; one at a time, since each has its
+/// workers.
 class Runners {
  public:
   Result<LocalMeasurer*> of(const Target& target) {
-    if (!runner_ || threads_ != target.threads) {
+    if (!runner_ || threads_ != target.threads || streams_ != target.streams) {
       runner_.reset();
       LocalMeasurerOptions options;
       options.target = target;
       options.threads = threads_ = target.threads;
+      streams_ = target.streams;
       FETTLE_TRY(runner_, LocalMeasurer::start(std::move(options)));
     }
     return runner_.get();
@@ -27,7 +29,7 @@ class Runners {
 
  private:
   std::unique_ptr<LocalMeasurer> runner_;
-  int threads_ = 0;
+  int threads_ = 0, streams_ = 0;
 };
 
 bool says_something(const MeasureResult& result) {
@@ -77,8 +79,8 @@ Result<RecordsReport> check_records(Database& database, const CheckRecordsOption
     const TaskKey& task = summary.task;
     if (!task.workload.hash.hex().starts_with(options.task)) continue;
     if (options.stop && *options.stop) break;
-    const Target target = detect_host(task.threads);
-    if (target.fingerprint() != task.fingerprint || task.threads > available_threads()) {
+    const std::optional<Target> target = host_of(task.fingerprint, task.threads);
+    if (!target || task.threads > available_threads()) {
       ++report.elsewhere;
       continue;
     }
@@ -86,7 +88,7 @@ Result<RecordsReport> check_records(Database& database, const CheckRecordsOption
       ++report.outdated;
       continue;
     }
-    FETTLE_TRY(LocalMeasurer * runner, runners.of(target));
+    FETTLE_TRY(LocalMeasurer * runner, runners.of(*target));
     FETTLE_TRY_VOID(check_task(database, summary, options, *runner, &report));
   }
   return report;

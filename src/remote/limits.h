@@ -7,7 +7,7 @@
 namespace fettle {
 
 /// Raised with every change of proto/devices.proto that older programs would misread.
-inline constexpr int kRemoteProtocol = 4;
+inline constexpr int kRemoteProtocol = 5;
 
 inline constexpr int kMaxRemoteMessageBytes = 16 << 20;
 inline constexpr size_t kMaxSubmitBytes = 4 << 20;  // of traces, by one call

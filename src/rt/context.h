@@ -9,7 +9,7 @@ namespace fettle::rt {
 /// Owns a team and scratch blocks. threads: including the caller; 0: all usable CPUs.
 class OwnedContext {
  public:
-  explicit OwnedContext(int32_t threads) : OwnedContext(FettleTeamOptions{threads, 0, 0}) {}
+  explicit OwnedContext(int32_t threads) : OwnedContext(FettleTeamOptions{threads, 0, 0, 0}) {}
   explicit OwnedContext(const FettleTeamOptions& options) {
     context_.team = fettle_team_create(&options);
     context_.scratch = fettle_scratch_create();

@@ -30,8 +30,11 @@ std::nullptr_t creation_failed(const Text& text) {
   return nullptr;
 }
 
-FettleTeam* make_team(const FettleModelInfo& info, const FettleOptions& options) {
-  if (options.host_team != nullptr) return fettle_team_wrap(options.host_team);
+constexpr int32_t kMostStreams = 1024;
+
+/// A team for each stream; one where that is the host program's, or of the calling thread alone. False: there is no
+/// memory.
+bool make_teams(FettleModel& model, const FettleModelInfo& info, const FettleOptions& options) {
   FettleTeamOptions team{};
   team.threads = options.threads;
   if (team.threads == 0) {
@@ -40,7 +43,18 @@ FettleTeam* make_team(const FettleModelInfo& info, const FettleOptions& options)
   }
   team.pin = options.pin;
   team.spin_us = options.spin_us;
-  return fettle_team_create(&team);
+  int32_t streams = options.streams > 0 ? options.streams : info.default_streams;
+  if (streams < 1 || team.threads == 1 || options.host_team != nullptr) streams = 1;
+  if (streams > kMostStreams) streams = kMostStreams;
+  model.teams = static_cast<FettleTeam**>(fettle_pages_alloc(streams * int64_t{sizeof(FettleTeam*)}, 0));
+  if (model.teams == nullptr) return false;
+  model.n_teams = streams;
+  for (int32_t i = 0; i < streams; ++i) {
+    team.first = i * team.threads;
+    model.teams[i] = options.host_team != nullptr ? fettle_team_wrap(options.host_team) : fettle_team_create(&team);
+    if (model.teams[i] == nullptr) return false;
+  }
+  return true;
 }
 
 int64_t constants_bytes(const FettleModelInfo& info) { return info.n_constants * int64_t{sizeof(void*)}; }
@@ -101,7 +115,7 @@ int32_t pack_constants(FettleModel& model, Reason& why) {
   all.context.scratch = model.scratch;
   // As when a model is compiled: no number of the weights is lost.
   const FloatScope exactly(kKeepsDenormals);
-  fettle_parallel_for(model.team, info.n_packings, run_packing, &all);
+  fettle_parallel_for(model.teams[0], info.n_packings, run_packing, &all);
   if (all.has_no_memory.load() != 0) {
     why << "memory ran out";
     return FETTLE_OUT_OF_MEMORY;
@@ -162,7 +176,8 @@ void release(FettleModel* model) {
   }
   model->constant_memory.release();
   fettle_pages_free(model->constants, constants_bytes(*model->info), 0);
-  fettle_team_destroy(model->team);
+  for (int32_t i = 0; i < model->n_teams; ++i) fettle_team_destroy(model->teams[i]);
+  fettle_pages_free(model->teams, model->n_teams * int64_t{sizeof(FettleTeam*)}, 0);
   fettle_scratch_destroy(model->scratch);
   model->strings.release();
   fettle_pages_free(model, sizeof(FettleModel), 0);
@@ -403,6 +418,7 @@ FettleModel* fettle_rt_open(const FettleModelInfo* info, uint32_t abi_version, c
                                 << ", which this one lacks; compile it again on this machine");
   }
   if (options.threads < 0) return creation_failed(text << "the number of threads is negative");
+  if (options.streams < 0) return creation_failed(text << "the number of streams is negative");
   FettleHostTeam host{};
   if (options.host_team != nullptr) {
     if (!take_struct(options.host_team, host))
@@ -424,7 +440,7 @@ FettleModel* fettle_rt_open(const FettleModelInfo* info, uint32_t abi_version, c
   model->float_mode = options.keep_denormals != 0 ? kKeepsDenormals : kFlushesDenormals;
   model->huge_pages = options.huge_pages;
   model->scratch = fettle_scratch_create();
-  model->team = make_team(*info, options);
+  const bool has_teams = make_teams(*model, *info, options);
   model->stream = options.stream;
   model->device_index = options.device_index;
   model->no_graphs = options.no_graphs;
@@ -433,7 +449,7 @@ FettleModel* fettle_rt_open(const FettleModelInfo* info, uint32_t abi_version, c
     release(model);
     return creation_failed(text << why.chars);
   }
-  if (model->scratch == nullptr || model->team == nullptr || !number_constants(*info, model->strings)) {
+  if (model->scratch == nullptr || !has_teams || !number_constants(*info, model->strings)) {
     release(model);
     return creation_failed(text << "memory ran out");
   }
@@ -469,7 +485,8 @@ FettleContext* fettle_rt_create_context(FettleModel* model) {
   lay_out(parts, info, *context);
   context->block_bytes = bytes;
   context->model = model;
-  context->team = model->team;
+  context->team =
+      model->teams[model->next_team.fetch_add(1, std::memory_order_relaxed) % static_cast<uint32_t>(model->n_teams)];
   context->scratch = model->scratch;
   context->host_calls = model->host_calls.call == nullptr ? nullptr : &model->host_calls;
   model->users.fetch_add(1, std::memory_order_relaxed);

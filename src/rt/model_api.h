@@ -151,6 +151,10 @@ typedef struct FettleOptions {
   void* stream; /* of the device's driver: a CUstream, or (void*)1 for CUDA's default one; null: one of its own */
   int32_t device_index; /* which device of its kind */
   int32_t no_graphs;    /* 1: kernels are launched one by one, where they could be one CUDA graph for each shape */
+  /* Calls that run at once on `threads` threads of their own each: context number i has the threads of stream
+   * i % streams. More contexts than that share them. 0: as many as the model was compiled for. */
+  int32_t streams;
+  int32_t reserved;
 } FettleOptions;
 
 typedef struct FettleModel FettleModel;
@@ -269,9 +273,9 @@ struct FettleModelInfo {
   int32_t n_kernels;
   int32_t n_constants;
   int32_t n_size_errors;
-  int32_t n_sizes; /* entries of a context's table of sizes; 0: all sizes are fixed */
-  int32_t reserved;
-  int64_t arena_bytes; /* working memory that a context takes; with open sizes, `resize` tells */
+  int32_t n_sizes;         /* entries of a context's table of sizes; 0: all sizes are fixed */
+  int32_t default_streams; /* calls at once that it was tuned for, each on default_threads; 0: one */
+  int64_t arena_bytes;     /* working memory that a context takes; with open sizes, `resize` tells */
   /* compiled code (rt/abi.h) */
   int32_t (*entry)(FettleContext* context, void** buffers, const int64_t* ints);
   int32_t (*resize)(FettleContext* context, void** buffers, const int64_t* ints);

@@ -14,7 +14,9 @@
 
 struct FettleModel {
   const FettleModelInfo* info = nullptr;
-  FettleTeam* team = nullptr;
+  FettleTeam** teams = nullptr;  // of its streams; contexts take them in turn
+  int32_t n_teams = 0;
+  std::atomic<uint32_t> next_team{0};
   FettleScratch* scratch = nullptr;
   FettleStrings strings;         // of its constants
   FettleHostCalls host_calls{};  // `call` null: there are none

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -70,6 +71,31 @@ TEST(Model, RunsWithArenaAndConstants) {
     EXPECT_EQ(std::vector<float>(memory, memory + 4), kSum);
     EXPECT_STREQ(fettle_rt_error(running.context), "");
   }
+}
+
+TEST(Model, EachStreamHasThreadsOfItsOwn) {
+  FettleModelInfo info = make_info();
+  info.default_streams = 2;
+  const auto teams = [&](const FettleOptions& options) {
+    FettleModel* model = fettle_rt_open(&info, FETTLE_ABI_VERSION, &options);
+    std::vector<FettleContext*> contexts;
+    for (int i = 0; i < 4; ++i) contexts.push_back(fettle_rt_create_context(model));
+    std::set<FettleTeam*> distinct;
+    for (FettleContext* context : contexts) distinct.insert(context->team);
+    EXPECT_EQ(contexts[0]->team, contexts[distinct.size() % 4]->team) << "they take turns";
+    for (FettleContext* context : contexts) fettle_rt_destroy_context(context);
+    fettle_rt_close(model);
+    return distinct.size();
+  };
+  FettleOptions options = make_options(2);
+  EXPECT_EQ(teams(options), 2u) << "what it was compiled for";
+  options.streams = 3;
+  EXPECT_EQ(teams(options), 3u);
+  options.threads = 1;
+  EXPECT_EQ(teams(options), 1u) << "each call has its caller's thread alone";
+  options.streams = -1;
+  EXPECT_EQ(fettle_rt_open(&info, FETTLE_ABI_VERSION, &options), nullptr);
+  EXPECT_STREQ(fettle_rt_error(nullptr), "cannot open 'adder': the number of streams is negative");
 }
 
 TEST(Model, OwnsOutputsThatHaveNoData) {

@@ -363,7 +363,7 @@ FettleTeam* fettle_team_create(const FettleTeamOptions* options) {
     Worker& worker = team->workers[t];
     worker.team = team;
     worker.index = t;
-    worker.cpu = n_cores > 0 ? cores[t % n_cores] : -1;
+    worker.cpu = n_cores > 0 ? cores[(options->first + t) % n_cores] : -1;
     if (!start_thread(&worker.thread, worker_main, &worker)) break;
     team->size = t + 1;
   }

@@ -9,6 +9,7 @@ struct FettleTeamOptions {
   int32_t threads;  // including the caller; 0: fettle_usable_cpus()
   int32_t pin;      // 1: worker i is bound to core i of those usable, distinct cores before hardware siblings
   int32_t spin_us;  // idle spinning before sleep; 0: 200; negative: none
+  int32_t first;    // with pin: cores that come before the caller's, which other teams have
 };
 
 /// Starts threads - 1 workers. Where the system refuses some, the team is smaller; fettle_team_size tells.

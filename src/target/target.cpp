@@ -43,6 +43,7 @@ Digest Target::fingerprint() const {
   std::string text = feature_key();
   for (const CacheLevel& cache : caches)
     text += fmt::format(";{}/{}/{}/{}", cache.size_bytes, cache.ways, cache.line_bytes, cache.shared_by_threads);
+  if (streams != 1) text += fmt::format(";{} streams", streams);
   return digest_bytes(text);
 }
 
@@ -67,7 +68,9 @@ std::string describe(const Target& target) {
     text += bytes % (1 << 20) == 0 ? fmt::format(", L{} {} MiB", i + 1, bytes >> 20)
                                    : fmt::format(", L{} {} KiB", i + 1, bytes >> 10);
   }
-  return text + fmt::format(", {} thread{}", target.threads, target.threads == 1 ? "" : "s");
+  text += fmt::format(", {} thread{}", target.threads, target.threads == 1 ? "" : "s");
+  if (target.streams != 1) text += fmt::format(", {} streams", target.streams);
+  return text;
 }
 
 /// The scopes of a CPU: memory, the vector registers and those of a tile unit, which belong to one thread.

@@ -49,6 +49,7 @@ struct Target {
   double frequency_ghz = 3.0;      // nominal; peaks are measured (cost room)
   std::vector<CacheLevel> caches;  // L1 data first
   int threads = 1;                 // that a kernel may use
+  int streams = 1;                 // calls that run at once, each on `threads` of its own (share_of)
   std::vector<MemoryScope> scopes;
   std::vector<ThreadAxis> thread_axes;          // empty: no loop can be bound to threads, but for virtual ones
   int64_t max_threads_per_block = 0;            // of all axes together
@@ -63,7 +64,7 @@ struct Target {
 
   /// What generated code depends on: kind, cpu features, vector width (not caches, frequency or threads).
   std::string feature_key() const;
-  /// feature_key plus caches, so what timings depend on; threads are a field of their own in records.
+  /// feature_key plus caches and streams, so what timings depend on; threads are a field of their own in records.
   Digest fingerprint() const;
 };
 
@@ -73,9 +74,18 @@ Target detect_host(int threads = 0);
 /// matrix products), with usual caches, for cross compilation and tests; "opencl" (what every device of some size has);
 /// "cuda", "cuda -arch sm_80", sm_90 or sm_90a; "dae" (accelerator.h). E709.
 Result<Target> parse_target(std::string_view text);
+/// The machine as one of `streams` calls at once sees it: with `threads`, or, where that is 0, its part of those of the
+/// machine. Of each cache that streams share it has its part, by how many threads share that.
+///   8 threads, L2 1 MiB of one each, L3 32 MiB of all; 4 streams   →   2 threads, L2 1 MiB, L3 8 MiB
+/// One stream: the machine itself, with `threads` if they are given. E709 streams < 1, they need more threads than
+/// machine.threads, or the machine is no CPU.
+Result<Target> share_of(Target machine, int streams, int threads = 0);
+/// This machine, as a call on so many threads sees it that shares it with so many others that the fingerprint is this
+/// one. Nothing: the fingerprint is another machine's.
+std::optional<Target> host_of(const Digest& fingerprint, int threads);
 /// Threads that this process may use: affinity mask and cgroup CPU quota, rounded up.
 int available_threads();
-/// One line: "x86-64 AVX-512, 32 registers, L1 32 KiB, L2 1 MiB, L3 32 MiB, 2 threads".
+/// One line: "x86-64 AVX-512, 32 registers, L1 32 KiB, L2 1 MiB, L3 32 MiB, 2 threads"; ", 4 streams" if there are.
 std::string describe(const Target& target);
 
 }  // namespace fettle

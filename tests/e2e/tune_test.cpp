@@ -6,6 +6,7 @@
 
 #include "onnx-ml.pb.h"
 #include "support/support.h"
+#include "target/target.h"
 
 namespace fettle::testing_support {
 namespace {
@@ -41,6 +42,55 @@ TEST_F(Tune, RecordsAndCompileUsesThem) {
   if (!report.at("kept_untuned").get<bool>()) {
     EXPECT_GE(json::parse(compiled.out).at("tuned_tasks"), 1);
   }
+}
+
+TEST_F(Tune, ForSeveralCallsAtOnce) {
+  if (available_threads() < 2) GTEST_SKIP() << "one thread cannot be shared";
+  const std::vector<std::string> streams = {"--db", path("records.db"), "--streams", "2", "--threads", "1", "--json"};
+  const auto with = [](std::vector<std::string> begin, const std::vector<std::string>& rest) {
+    begin.insert(begin.end(), rest.begin(), rest.end());
+    return begin;
+  };
+  const Outcome tuned = fettle(with({"tune", path("model.onnx"), "--trials", "4"}, streams));
+  ASSERT_EQ(tuned.status, 0) << tuned.err;
+  const json report = json::parse(tuned.out);
+  EXPECT_EQ(report.at("streams"), 2);
+  EXPECT_EQ(report.at("threads"), 1);
+  EXPECT_DOUBLE_EQ(report.at("runs_per_second").at("tuned"), 2e3 / report.at("latency_ms").at("tuned").get<double>());
+  const auto tuned_tasks = [&](const Outcome& compiled) {
+    EXPECT_EQ(compiled.status, 0) << compiled.err;
+    return json::parse(compiled.out).at("tuned_tasks").get<int>();
+  };
+  if (!report.at("kept_untuned").get<bool>()) {
+    EXPECT_GE(tuned_tasks(fettle(with({"compile", path("model.onnx"), "-o", path("two.so")}, streams))), 1);
+  }
+  // What was measured with two calls at once says nothing about one.
+  EXPECT_EQ(tuned_tasks(fettle({"compile", path("model.onnx"), "-o", path("one.so"), "--db", path("records.db"),
+                                "--threads", "1", "--json"})),
+            0);
+  const Outcome timed = fettle({"bench", path("model.onnx"), "--db", path("records.db"), "--streams", "2", "--threads",
+                                "1", "--time", "0.05s", "--json"});
+  ASSERT_EQ(timed.status, 0) << timed.err;
+  EXPECT_EQ(json::parse(timed.out).at("streams").size(), 2u);
+  const Outcome checked = fettle({"db", "check", path("records.db"), "--json"});
+  ASSERT_EQ(checked.status, 0) << checked.err;
+  EXPECT_EQ(json::parse(checked.out).at("tasks_elsewhere"), 0) << "records of a share of this machine are its own";
+}
+
+TEST_F(Tune, StreamsNeedThreadsOfACpu) {
+  const auto refused = [&](const std::vector<std::string>& args, const std::string& why) {
+    const Outcome outcome = fettle(args);
+    EXPECT_NE(outcome.status, 0);
+    EXPECT_NE(outcome.err.find(why), std::string::npos) << outcome.err;
+  };
+  const std::string model = path("model.onnx"), database = path("records.db");
+  refused({"tune", model, "--db", database, "--streams", "256", "--threads", "1024"}, "need 262144");
+  refused({"tune", model, "--db", database, "--streams", "0"}, "--streams");
+  refused({"tune", model, "--db", database, "--streams", "2", "--target", "opencl"}, "without --streams");
+  refused({"compile", model, "-o", path("model.so"), "--streams", "256", "--threads", "1024"}, "E709");
+  refused({"bench", model, "--streams", "256", "--threads", "1024"}, "E709");
+  refused({"tune", model, "--db", database, "--streams", "2", "--tracker", "localhost:1", "--key", "k"},
+          "devices time one call at a time");
 }
 
 TEST_F(Tune, SaysWhereNothingWasGained) {

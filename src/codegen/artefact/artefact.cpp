@@ -97,6 +97,7 @@ class Describer {
     info.n_stages = static_cast<int32_t>(artefact.stages.size());
     info.n_structures = static_cast<int32_t>(artefact.structures.size());
     info.default_threads = artefact.default_threads;
+    info.default_streams = artefact.default_streams;
     info.device = artefact.device;
     info.arena_bytes = artefact.arena_bytes;
     info.n_strings = std::ssize(artefact.strings);

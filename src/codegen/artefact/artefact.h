@@ -73,6 +73,7 @@ struct Artefact {
   std::vector<std::vector<uint8_t>> objects;  // relocatable ELF objects
   std::string entry;                          // symbol of the host program, a FettleKernel (rt/abi.h has its buffers)
   int32_t default_threads = 1;
+  int32_t default_streams = 1;
   int32_t device = 0;       // that kernels run on, a FettleDevice; 0: the CPU
   std::string driver;       // symbol of its driver (rt/device.h); empty: the CPU
   int64_t arena_bytes = 0;  // where all sizes are fixed

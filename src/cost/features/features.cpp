@@ -91,8 +91,7 @@ void build(const Estimate& e, int threads, Builder b) {
 CandidateFeatures extract_features(const LoweredKernel& kernel, const Target& target, int threads,
                                    const MicroKernelTable* micro_kernels) {
   const LoopTree tree = make_loop_tree(kernel.kernel, target);
-  const Estimate e =
-      estimate(tree, micro_kernels ? micro_kernels->costs() : describe_costs(target), threads, micro_kernels);
+  const Estimate e = estimate(tree, costs_of(target, micro_kernels), threads, micro_kernels);
   CandidateFeatures features;
   build(e, threads, {&features.values, nullptr});
   features.predicted_seconds = e.seconds();

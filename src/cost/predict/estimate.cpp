@@ -21,7 +21,7 @@ class Estimator {
   Estimate run() {
     const std::vector<const CostNode*> nests = nests_of(tree_);
     const std::vector<Traffic> traffic = traffic_of_nests(tree_, costs_, threads_);
-    const double crowd = crowd_on_memory(threads_);
+    const double crowd = 1 + 0.4 * (costs_.streams * threads_ - 1);  // on what threads share
     for (size_t i = 0; i < nests.size(); ++i) {
       const double work_before = out_.step_s + out_.edge_s + out_.plain_s, calls_before = out_.calls;
       visit(*nests[i], 1, 0, nullptr, false);
@@ -266,8 +266,6 @@ double Estimate::seconds() const {
   for (const double stall : stall_s) sum += stall;
   return sum;
 }
-
-double crowd_on_memory(int threads) { return 1 + 0.4 * (threads - 1); }
 
 Estimate estimate(const LoopTree& tree, const MachineCosts& costs, int threads, const MicroKernelTable* micro_kernels) {
   return Estimator(tree, costs, threads, micro_kernels).run();

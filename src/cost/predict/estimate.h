@@ -37,9 +37,6 @@ struct Estimate {
 /// the sharper it is (1: all of it).
 double together(double work, double movement, double sharpness);
 
-/// What a line from memory takes where so many threads ask for some, over what it takes one alone.
-double crowd_on_memory(int threads);
-
 Estimate estimate(const LoopTree& tree, const MachineCosts& costs, int threads, const MicroKernelTable* micro_kernels);
 
 }  // namespace fettle

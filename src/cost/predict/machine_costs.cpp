@@ -14,6 +14,7 @@ constexpr double kSharedCacheHolds = 0.7;
 
 MachineCosts describe_costs(const Target& target) {
   MachineCosts costs;
+  costs.streams = std::max(1, target.streams);
   costs.hz = std::max(0.1, target.frequency_ghz) * 1e9;
   costs.fma_per_cycle = std::max(1, target.fma_per_cycle);
   costs.fma_latency = std::max(1, target.fma_latency_cycles);

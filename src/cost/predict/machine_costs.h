@@ -46,6 +46,7 @@ struct MachineCosts {
   /// or added up, given to a function (exp, tanh, …).
   double near_fma_cycles = 0.9, near_move_cycles = 1.5, function_cycles = 12;
   std::array<double, kSources> capacity_bytes{48e3, 1e6, 32e6};  // of L1, L2, L3
+  double streams = 1;                                            // Target::streams, which share what memory delivers
   double l1_ways = 8, l1_way_bytes = 4096;
 };
 

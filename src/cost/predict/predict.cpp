@@ -9,11 +9,14 @@ constexpr double kLineBytes = 64, kLimitSharpness = 1.5;
 /// Kernels that a cache holds what belongs to, at least.
 constexpr double kOthers = 4;
 
-MachineCosts costs_of(const Target& target, const MicroKernelTable* micro_kernels) {
-  return micro_kernels ? micro_kernels->costs() : describe_costs(target);
-}
-
 }  // namespace
+
+MachineCosts costs_of(const Target& target, const MicroKernelTable* micro_kernels) {
+  if (!micro_kernels) return describe_costs(target);
+  MachineCosts costs = micro_kernels->costs();
+  costs.streams = target.streams;
+  return costs;
+}
 
 double predict_seconds(const LoweredKernel& kernel, const Target& target, int threads,
                        const MicroKernelTable* micro_kernels) {
@@ -23,7 +26,7 @@ double predict_seconds(const LoweredKernel& kernel, const Target& target, int th
 
 double predict_crowded_seconds(const LoweredKernel& kernel, const Target& target, int busy_threads) {
   MachineCosts costs = describe_costs(target);
-  costs.line_cycles[static_cast<size_t>(LineSource::kMemory)] *= crowd_on_memory(busy_threads);
+  costs.streams *= busy_threads;
   return estimate(make_loop_tree(kernel.kernel, target), costs, 1, nullptr).seconds();
 }
 

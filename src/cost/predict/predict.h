@@ -11,6 +11,9 @@
 
 namespace fettle {
 
+/// What is measured of the target or, without a table, described of it. A table knows nothing of streams.
+MachineCosts costs_of(const Target& target, const MicroKernelTable* micro_kernels);
+
 /// Seconds of one run on `threads` threads. With a table: measured micro-kernels, from the caches that their operands
 /// come from. Null: the analytic model (registers, ports, latency, caches of the target).
 double predict_seconds(const LoweredKernel& kernel, const Target& target, int threads,

@@ -154,6 +154,22 @@ TEST(Predict, TheTableReplacesTheAnalyticStep) {
   EXPECT_NEAR((predicted(micro_kernel, &table) - with_table) * target.frequency_ghz * 1e9, steps * 2, 0.25 * steps);
 }
 
+TEST(Predict, StreamsShareCachesAndMemory) {
+  Target machine = plain_target();
+  machine.threads = 8;
+  machine.caches = {{32 << 10, 8, 64, 1}, {1 << 20, 16, 64, 1}, {32 << 20, 16, 64, 8}};
+  const Target shared = *share_of(machine, 8);
+  const auto seconds = [](int64_t elems, const Target& target, const MicroKernelTable* table) {
+    return predict_seconds(lowered(canonical_copy(elems, 16)), target, 1, table);
+  };
+  const MicroKernelTable table = made_up_table(machine);
+  for (const MicroKernelTable* known : {static_cast<const MicroKernelTable*>(nullptr), &table}) {
+    EXPECT_GT(seconds(32 << 20, shared, known), 1.5 * seconds(32 << 20, machine, known)) << "from memory";
+    EXPECT_EQ(seconds(16 << 10, shared, known), seconds(16 << 10, machine, known)) << "from a core's own caches";
+  }
+  EXPECT_GT(seconds(2 << 20, shared, nullptr), seconds(2 << 20, machine, nullptr)) << "no longer from the third level";
+}
+
 TEST(Predict, ThreadsShareTheWork) {
   const auto func = canonical_micro_kernel({.rows = 14, .vectors = 2, .depth = 512, .repeats = 64}, 16);
   ASSERT_TRUE(func.has_value());

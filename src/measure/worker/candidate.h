@@ -28,9 +28,11 @@ enum class Misbehaviour : uint8_t {
   kOverrun,
   kBuildCrash,
   kBuildHang,  // when it is built
+  kNeighbourFail,
+  kNeighbourCrash,  // not the call that is timed, but one beside it
 };
 /// "crash", "hang", "allocate", "fork", "exit", "corrupt", "fail", "write-input", "overrun", "build-crash",
-/// "build-hang".
+/// "build-hang", "neighbour-fail", "neighbour-crash".
 std::optional<Misbehaviour> find_misbehaviour(std::string_view name);
 /// Of one in `every` candidates, by their ids: crash, hang, allocate, fork and corrupt, in turn.
 Misbehaviour planned_by_id(int64_t every, int64_t id);
@@ -50,7 +52,8 @@ struct Beside {
 };
 
 struct RunRequest {
-  int threads = 1;
+  int threads = 1;                      // of each stream
+  int streams = 1;                      // while it is timed, one fewer copies of it run beside it
   std::optional<TimingOptions> timing;  // none: one call only
   Beside* beside = nullptr;             // null: it is timed alone
   ChildLimits limits;
@@ -65,8 +68,9 @@ Result<> run_prologue(const LoadedKernel& kernel, BufferStore::Arguments& argume
 
 /// Runs the prologue, where its results are not there yet, in a child of its own, and the kernel in another. Inputs,
 /// constants and packed constants cannot be written meanwhile. Outputs are the candidate's, unless it is timed beside
-/// another: then they are either's. An error is E402, E403, E404 or E710, with `signal` set
-/// for E403.
+/// another: then they are either's. Copies on other streams have threads, scratch memory, inputs and outputs of their
+/// own, and share constants, as contexts of a model do. What one of them does wrong the candidate has done. All streams
+/// together may allocate limits.memory_bytes. An error is E402, E403, E404 or E710, with `signal` set for E403.
 Result<Timing> run_candidate(const LoadedKernel& candidate, BufferStore::Arguments& arguments, size_t n_params,
                              const std::vector<int64_t>& ints, const RunRequest& request, int* signal);
 

@@ -289,6 +289,7 @@ Result<Json> Session::on_measure(const Json& message) {
 
   RunRequest request;
   request.threads = message.at("threads");
+  request.streams = target_.streams;
   if (!message.at("time").is_null()) request.timing = message.at("time").get<TimingOptions>();
   FETTLE_TRY(request.beside, beside(message.at("beside")));
   request.limits.timeout_s = message.at("timeout_s");
