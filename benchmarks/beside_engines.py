@@ -16,6 +16,7 @@ def options_of(usage, name, **numbers):
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--time", type=float, default=2, help="seconds for each")
     parser.add_argument("--out", default=str(ROOT / "build/bench"), help=f"folder of {name}.json")
+    parser.add_argument("--target", default="", help="a processor to compile for, as fettle bench has it")
     for option, default in numbers.items():
         parser.add_argument(f"--{option}", type=int, default=default)
     return parser.parse_args()
@@ -25,7 +26,7 @@ def plural(n, what):
     return f"{n} {what}{'s' * (n > 1)}"
 
 
-def timed(benchmark, called, made, threads, seconds, peers):
+def timed(benchmark, called, made, threads, seconds, peers, target=""):
     """Fettle's median over that of the better engine, None where one fails. Makes build/BENCHMARK/CALLED.onnx and prints a
     line."""
     folder = ROOT / "build" / benchmark
@@ -33,7 +34,9 @@ def timed(benchmark, called, made, threads, seconds, peers):
     path = folder / (called.replace(" ", "_").replace(",", "").replace("/", "-") + ".onnx")
     onnx.save(made, path)
     try:
-        figures = fettle("bench", path, "--threads", threads, "--time", seconds, "--against", ",".join(peers), "--json")
+        for_target = ["--target", target] if target else []
+        against = ["--against", ",".join(peers), "--json"]
+        figures = fettle("bench", path, "--threads", threads, "--time", seconds, *against, *for_target)
     except RuntimeError as error:
         print(f"{called:<34} {error}", flush=True)
         return None
@@ -62,7 +65,7 @@ def run(usage, name, cases):
         if options.only.lower() not in called.lower():
             continue
         for threads in options.threads:
-            ratio = timed(name, called, made, threads, options.time, peers)
+            ratio = timed(name, called, made, threads, options.time, peers, options.target)
             if ratio is None:
                 failed = True
                 continue
