@@ -506,7 +506,7 @@ TEST(Symbols, AreNamedAndSet) {
   int count = 0;
   for (const FettleSymbol* symbol = fettle_rt_symbols(); symbol->name != nullptr; ++symbol, ++count)
     EXPECT_NE(symbol->address, nullptr) << symbol->name;
-  EXPECT_EQ(count, 17);
+  EXPECT_EQ(count, 18);
 }
 
 }  // namespace
