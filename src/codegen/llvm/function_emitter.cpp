@@ -369,11 +369,11 @@ void FunctionEmitter::emit_parallel(const ForNode& node) {
   inner.vb_.here().CreateRetVoid();
   inner.attach_alias_scopes();
 
-  const auto parallel_for =
-      state_.runtime_function(is_host() ? "fettle_run_sections" : "fettle_parallel_for", b.getVoidTy(),
-                              {b.getPtrTy(), b.getInt64Ty(), b.getPtrTy(), b.getPtrTy()});
-  Value* team = is_host() ? context_ : b.CreateLoad(b.getPtrTy(), context_);  // FettleContext::team
-  b.CreateCall(parallel_for, {team, extent, body, closure});
+  // A host program's are its sections, which the context runs; others are given to FettleContext::team.
+  const auto run = state_.runtime_function(is_host() ? "fettle_run_sections" : "fettle_parallel_for", b.getVoidTy(),
+                                           {b.getPtrTy(), b.getInt64Ty(), b.getPtrTy(), b.getPtrTy()});
+  Value* runner = is_host() ? context_ : b.CreateLoad(b.getPtrTy(), context_);
+  b.CreateCall(run, {runner, extent, body, closure});
   forget(effects_of(node.body));
 }
 

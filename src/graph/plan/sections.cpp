@@ -132,9 +132,7 @@ class Sections {
     CallSeconds sum;
     if (step.kind == PlanStep::Kind::kCall) {
       if (copies_to_itself(plan_, call_of(step))) return sum;
-      const auto [found, is_new] = known_.try_emplace(step.call);
-      if (is_new) found->second = options_.seconds(step.call);
-      return found->second;
+      return options_.seconds(step.call);
     }
     for (const PlanStep& inner : step.body) {
       const CallSeconds seconds = seconds_of(inner);
@@ -274,7 +272,6 @@ class Sections {
 
   Plan& plan_;
   const SectionOptions& options_;
-  std::map<int, CallSeconds> known_;
 };
 
 }  // namespace

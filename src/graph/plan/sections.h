@@ -16,7 +16,7 @@ struct CallSeconds {
 struct SectionOptions {
   int threads = 1;
   double fork_join_s = 0;  // what running sections takes beside what they do
-  /// Asked of calls alone that others could run beside.
+  /// Asked of calls alone that others could run beside, of each many times.
   std::function<CallSeconds(int call)> seconds;
 };
 
